@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuda_device.h: an open GPU, as the files of device_cuda share it. */
+#ifndef WARPTUNE_DEVICE_CUDA_DEVICE_H
+#define WARPTUNE_DEVICE_CUDA_DEVICE_H
+
+#include "gpu/device/cuda_api.h"
+#include "gpu/device/device.h"
+
+/* A launch with its function found; equal ones are equal byte by byte. */
+struct cuda_launch {
+    struct CUfunc_st *function;
+    unsigned grid[3], block[3], shared_bytes;
+    int n_args;
+    uint64_t args[LAUNCH_MAX_ARGS];
+};
+
+/* A list of launches captured `repeats` times over; the last one run is kept, for it is mostly run again. */
+struct cuda_graph {
+    struct cuda_launch *launches;
+    int n_launches, repeats;
+    struct CUgraphExec_st *exec; /* NULL: none kept */
+};
+
+struct device_code {
+    struct device_code *next;
+    struct CUmod_st *module;
+};
+
+struct cuda_block {
+    struct cuda_block *next;
+    uint64_t address;
+};
+
+struct device {
+    struct cuda_driver cu;
+    int gpu;
+    struct CUctx_st *context; /* the primary one; current in the thread that opened it */
+    struct CUstream_st *stream;
+    struct CUevent_st *begin, *end;
+    struct device_code *codes;
+    struct cuda_block *blocks;
+    struct cuda_graph graph;
+};
+
+/* device_cuda's run. */
+int cuda_run(struct device *device, const struct device_call *calls, int n_calls, int count, double *ret_seconds,
+             struct error *error) MUST_CHECK;
+/* Forgets the graph that is kept: a function it names may go away. */
+void cuda_graph_drop(struct device *device);
+
+#endif

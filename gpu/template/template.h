@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * template.h: a parameterised kernel: which workloads it serves, its search space, and its source for a configuration.
+ *
+ * A template renders; it never compiles or launches, so all of it works without a device. Rendering is deterministic:
+ * the same (workload, target, index) give the same program in every process. Templates are stateless and thread-safe.
+ * Adding one is a row in template_list.c and its file.
+ */
+#ifndef WARPTUNE_TEMPLATE_TEMPLATE_H
+#define WARPTUNE_TEMPLATE_TEMPLATE_H
+
+#include "gpu/device/program.h"
+#include "gpu/device/target.h"
+#include "gpu/template/space.h"
+#include "service/model/workload.h"
+
+struct template {
+    const char *name;   /* "conv2d_direct.cpu", "conv2d_simt.cuda", "plain.cpu" */
+    int version;        /* counts up whenever the same configuration may render other code */
+    const char *device; /* kind of device: "cpu", "cuda" */
+    bool (*serves)(const struct workload *workload, const struct target *target);
+    /* The space in a fixed order. Every point renders, or render says why it cannot (instantiation error). */
+    struct space *(*space)(const struct workload *workload, const struct target *target, struct arena *arena);
+    /* The configuration to use when nothing was tuned: a fair guess from the shapes. */
+    int64_t (*fallback)(const struct workload *workload, const struct target *target, const struct space *space);
+    /* ERROR_INVALID "instantiation" when the configuration cannot be: too much shared memory, too many threads, … */
+    int (*render)(const struct workload *workload, const struct target *target, const struct space *space,
+                  int64_t index, struct arena *arena, struct program **ret, struct error *error);
+};
+
+/* The built-in templates, NULL-terminated, the preferred first; the plain ones, which serve everything, last. */
+extern const struct template *const template_builtin[];
+
+/* Look-ups in a NULL-terminated list (the built-in one, or a test's own). */
+const struct template *template_find(const struct template *const *list, const char *name); /* or NULL */
+/* The first template of the list that serves the workload on the target; NULL when none does. */
+const struct template *template_for(const struct template *const *list, const struct workload *workload,
+                                    const struct target *target);
+/* The reference: the plain template of the target's kind, an independent and unoptimised kernel for any operator. */
+const struct template *template_plain(const struct target *target);
+
+#endif

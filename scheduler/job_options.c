@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler/job_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "service/base/json.h"
+
+static const char *const body_fields[] = {"model_id", "device", "precision", "layout",   "batch",  "tuner",
+                                          "measure",  "budget_s", "priority", "key", "labels", NULL};
+static const char *const tuner_fields[] = {"name", "trials", "early_stopping", "seed", NULL};
+static const char *const measure_fields[] = {"number",    "repeat",          "min_repeat_ms", "timeout_s",
+                                             "build_timeout_s", "cooldown_s", NULL};
+
+/* Puts the outer object's name before the field at fault: "trials" becomes "tuner.trials". */
+static int nested(const char *outer, struct error *error) {
+    char field[sizeof error->field];
+    snprintf(field, sizeof field, "%s.%.100s", outer, error->field);
+    memcpy(error->field, field, sizeof field);
+    return -1;
+}
+
+/* A text that must be one of `allowed`; *ret_index keeps its value when the field is absent. */
+static int read_choice(struct json_object *object, const char *field, const char *const *allowed, int *ret_index,
+                       struct error *error) {
+    const char *text = allowed[*ret_index];
+    if (json_read_string(object, field, JSON_OPTIONAL, 64, &text, error) < 0)
+        return -1;
+    char list[200] = "";
+    for (int i = 0; allowed[i]; i++) {
+        if (strcmp(allowed[i], text) == 0) {
+            *ret_index = i;
+            return 0;
+        }
+        size_t len = strlen(list);
+        snprintf(list + len, sizeof list - len, "%s%s", i ? ", " : "", allowed[i]);
+    }
+    return error_set(error, ERROR_INVALID, "bad-value", field, "'%s' is '%.60s', but must be one of: %s.", field, text, list);
+}
+
+static int read_tuner(struct json_object *tuner, struct job_options *options, struct error *error) {
+    const char *name = options->tuner->name;
+    if (json_only_fields(tuner, tuner_fields, error) < 0 ||
+        json_read_string(tuner, "name", JSON_OPTIONAL, 40, &name, error) < 0 ||
+        json_read_int(tuner, "trials", JSON_OPTIONAL, 1, 1000000, &options->trials, error) < 0 ||
+        json_read_int(tuner, "early_stopping", JSON_OPTIONAL, 0, 1000000, &options->early_stopping, error) < 0 ||
+        json_read_int(tuner, "seed", JSON_OPTIONAL, 0, INT64_MAX, &options->seed, error) < 0)
+        return nested("tuner", error);
+    return tuner_find(name, &options->tuner, error);
+}
+
+static int read_measure(struct json_object *object, struct measure_options *measure, struct error *error) {
+    int64_t number = measure->number, repeat = measure->repeat;
+    if (json_only_fields(object, measure_fields, error) < 0 ||
+        json_read_int(object, "number", JSON_OPTIONAL, 0, 100000, &number, error) < 0 ||
+        json_read_int(object, "repeat", JSON_OPTIONAL, 1, TRIAL_MAX_COSTS, &repeat, error) < 0 ||
+        json_read_double(object, "min_repeat_ms", JSON_OPTIONAL, 0, 10000, &measure->min_repeat_ms, error) < 0 ||
+        json_read_double(object, "timeout_s", JSON_OPTIONAL, 0.1, 600, &measure->timeout_s, error) < 0 ||
+        json_read_double(object, "build_timeout_s", JSON_OPTIONAL, 0.1, 600, &measure->build_timeout_s, error) < 0 ||
+        json_read_double(object, "cooldown_s", JSON_OPTIONAL, 0, 60, &measure->cooldown_s, error) < 0)
+        return nested("measure", error);
+    measure->number = (int)number;
+    measure->repeat = (int)repeat;
+    return 0;
+}
+
+static int check_labels(struct json_object *labels, struct error *error) {
+    if (json_object_object_length(labels) > 32)
+        return error_set(error, ERROR_INVALID, "too-many-labels", "labels", "A job may carry at most 32 labels.");
+    json_object_object_foreach(labels, name, value) {
+        if (!json_object_is_type(value, json_type_string) || strlen(name) > 63 || json_object_get_string_len(value) > 255)
+            return error_set(error, ERROR_INVALID, "bad-label", "labels",
+                             "Label '%.63s' must be a text of at most 255 bytes, under a name of at most 63.", name);
+    }
+    return 0;
+}
+
+int job_options_read(struct json_object *body, struct job_options *ret, struct error *error) {
+    static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
+    static const char *const precisions[] = {"f32", NULL};
+    static const char *const layouts[] = {"auto", "nhwc", "nchw", NULL};
+    struct job_options options = {.tuner = &tuner_random, .trials = 64, .measure = measure_defaults, .key = ""};
+    struct json_object *tuner = NULL, *measure = NULL;
+    int device = 0, precision = 0, layout = 0;
+    if (json_only_fields(body, body_fields, error) < 0 ||
+        json_read_string(body, "model_id", JSON_REQUIRED, 64, &options.model_id, error) < 0 ||
+        read_choice(body, "device", devices, &device, error) < 0 ||
+        read_choice(body, "precision", precisions, &precision, error) < 0 ||
+        read_choice(body, "layout", layouts, &layout, error) < 0 ||
+        json_read_int(body, "batch", JSON_OPTIONAL, 0, 65536, &options.batch, error) < 0 ||
+        json_read_double(body, "budget_s", JSON_OPTIONAL, 0, 1e7, &options.budget_s, error) < 0 ||
+        json_read_int(body, "priority", JSON_OPTIONAL, -100, 100, &options.priority, error) < 0 ||
+        json_read_string(body, "key", JSON_OPTIONAL, 64, &options.key, error) < 0 ||
+        json_read_object(body, "tuner", JSON_OPTIONAL, &tuner, error) < 0 ||
+        json_read_object(body, "measure", JSON_OPTIONAL, &measure, error) < 0 ||
+        json_read_object(body, "labels", JSON_OPTIONAL, &options.labels, error) < 0)
+        return -1;
+    if ((tuner && read_tuner(tuner, &options, error) < 0) || (measure && read_measure(measure, &options.measure, error) < 0) ||
+        (options.labels && check_labels(options.labels, error) < 0))
+        return -1;
+    options.device = devices[device];
+    options.precision = precisions[precision];
+    options.layout = strcmp(layouts[layout], "nchw") == 0 ? LAYOUT_ROW : LAYOUT_NHWC;
+    *ret = options;
+    return 0;
+}
+
+struct json_object *job_options_json(const struct job_options *options) {
+    struct json_object *body = json_object_new_object(), *tuner = json_object_new_object(), *measure = json_object_new_object();
+    json_add_string(body, "model_id", options->model_id);
+    json_add_string(body, "device", options->device);
+    json_add_string(body, "precision", options->precision);
+    json_add_string(body, "layout", options->layout == LAYOUT_ROW ? "nchw" : "nhwc");
+    json_add_int(body, "batch", options->batch);
+    json_add_string(tuner, "name", options->tuner->name);
+    json_add_int(tuner, "trials", options->trials);
+    json_add_int(tuner, "early_stopping", options->early_stopping);
+    json_add_int(tuner, "seed", options->seed);
+    json_add(body, "tuner", tuner);
+    json_add_int(measure, "number", options->measure.number);
+    json_add_int(measure, "repeat", options->measure.repeat);
+    json_add_double(measure, "min_repeat_ms", options->measure.min_repeat_ms);
+    json_add_double(measure, "timeout_s", options->measure.timeout_s);
+    json_add_double(measure, "build_timeout_s", options->measure.build_timeout_s);
+    json_add_double(measure, "cooldown_s", options->measure.cooldown_s);
+    json_add(body, "measure", measure);
+    json_add_double(body, "budget_s", options->budget_s);
+    json_add_int(body, "priority", options->priority);
+    json_add_string(body, "key", options->key);
+    json_add(body, "labels", options->labels ? json_object_get(options->labels) : json_object_new_object());
+    return body;
+}

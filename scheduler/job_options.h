@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * job_options.h: what a client asks of a job, checked: the body of POST /jobs, stored with the job as JSON, read again
+ * by the worker.
+ */
+#ifndef WARPTUNE_SCHEDULER_JOB_OPTIONS_H
+#define WARPTUNE_SCHEDULER_JOB_OPTIONS_H
+
+#include <stdint.h>
+
+#include "gpu/measure/measure.h"
+#include "scheduler/search/tuner.h"
+#include "service/base/arena.h"
+#include "service/model/workload.h"
+
+struct json_object;
+
+struct job_options {
+    const char *model_id;
+    const char *device;    /* "auto" (a GPU, else the CPU), "cpu", "cuda" */
+    const char *precision; /* "f32" */
+    enum layout layout;    /* of rank-4 activations: "nchw" is LAYOUT_ROW; "auto" and "nhwc" are LAYOUT_NHWC */
+    int64_t batch;         /* for a symbolic batch; 0: the file's own, or 1 */
+    const struct tuner_class *tuner;
+    int64_t trials;         /* of each task */
+    int64_t early_stopping; /* 0: never */
+    int64_t seed;
+    struct measure_options measure;
+    double budget_s;  /* wall clock of the whole search; 0: none */
+    int64_t priority; /* higher first, -100 to 100 */
+    const char *key;  /* only workers with this label; empty: any */
+    struct json_object *labels; /* object of strings, borrowed from the body; or NULL */
+};
+
+/*
+ * From a body that json_parse accepted. Unknown fields, wrong types, values out of range: ERROR_INVALID with the field
+ * by its path ("tuner.trials"). Texts point into `body`, which must outlive the options.
+ */
+int job_options_read(struct json_object *body, struct job_options *ret, struct error *error) MUST_CHECK;
+/* All options with their defaults filled in; job_options_read takes it. Caller releases. */
+struct json_object *job_options_json(const struct job_options *options);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler/search/tuner.h"
+
+#include <string.h>
+
+static const struct tuner_class *const classes[] = {&tuner_random, &tuner_gridsearch};
+
+int tuner_find(const char *name, const struct tuner_class **ret, struct error *error) {
+    for (size_t i = 0; i < ARRAY_COUNT(classes); i++) {
+        if (strcmp(classes[i]->name, name) == 0) {
+            *ret = classes[i];
+            return 0;
+        }
+    }
+    char names[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < ARRAY_COUNT(classes); i++) {
+        size_t len = strlen(classes[i]->name);
+        if (used + len + 3 > sizeof names)
+            break;
+        memcpy(names + used, i ? ", " : "", i ? 2 : 0);
+        used += i ? 2 : 0;
+        memcpy(names + used, classes[i]->name, len + 1);
+        used += len;
+    }
+    return error_set(error, ERROR_INVALID, "unknown-tuner", "tuner.name", "There is no tuner '%.40s'. Choose one of: %s.",
+                     name, names);
+}

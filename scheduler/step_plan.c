@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step_plan.c: what is there to tune: the model's distinct workloads become the job's tasks, on this slot's device. */
+#include "scheduler/step.h"
+#include "service/base/clock.h"
+#include "service/model/inspect.h"
+
+#define INSPECT_S 120
+
+/* As many trials as were asked for, or as the workload's space has points. */
+static int planned_trials(struct step *step, const struct job_options *options, const char *key, int64_t *ret,
+                          struct error *error) {
+    struct workload *workload;
+    if (workload_parse(key, step->arena, &workload, error) < 0)
+        return -1;
+    const struct template *template = template_for(template_builtin, workload, &step->device->target);
+    if (!template)
+        return error_set(error, ERROR_DEVICE, "no-template", NULL, "No kernel serves %.600s on %s.", key, step->device->key);
+    struct space *space = template->space(workload, &step->device->target, step->arena);
+    *ret = options->trials < space->size ? options->trials : space->size;
+    return 0;
+}
+
+int step_plan(struct step *step, struct error *error) {
+    struct job_row *job;
+    struct job_options options;
+    const char *path;
+    struct model_summary *summary;
+    if (step_load_job(step, &job, &options, error) < 0 || step_fetch_model(step, job, &path, error) < 0)
+        return -1;
+    struct inspect_options inspect = {.program = step->program, .batch = options.batch, .layout = options.layout};
+    if (model_inspect(path, &inspect, deadline_in_s(INSPECT_S), step->arena, &summary, error) < 0)
+        return -1;
+    struct task_new *tasks = arena_array(step->arena, (size_t)summary->n_tasks, sizeof *tasks);
+    for (int i = 0; i < summary->n_tasks; i++) {
+        const struct model_task *found = &summary->tasks[i];
+        tasks[i] = (struct task_new){.workload = found->workload,
+                                     .name = found->first,
+                                     .count = found->count,
+                                     .flops = found->flops,
+                                     .bytes = found->bytes};
+        if (planned_trials(step, &options, found->workload, &tasks[i].trials_planned, error) < 0)
+            return -1;
+    }
+    step_log(step, "info", "%d tasks to tune on %s", summary->n_tasks, step->device->name);
+    struct plan_result result = {step->device->target.kind, step->device->key, tasks, summary->n_tasks};
+    return queue_complete_plan(step->db, step->item, &result, error);
+}

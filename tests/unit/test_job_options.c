@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "scheduler/job_options.h"
+#include "service/base/json.h"
+
+static struct json_object *parse(const char *text) {
+    struct json_object *object;
+    struct error error = {0};
+    cr_assert_eq(json_parse(text, strlen(text), &object, &error), 0, "%s", error.text);
+    return object;
+}
+
+static void expect_refused(const char *text, const char *field) {
+    struct json_object *body = parse(text);
+    struct job_options options;
+    struct error error = {0};
+    cr_expect_eq(job_options_read(body, &options, &error), -1, "%s was accepted", text);
+    cr_expect_str_eq(error.field, field, "%s: field %s, expected %s", text, error.field, field);
+    json_object_put(body);
+}
+
+Test(job_options, only_the_model_is_required) {
+    struct json_object *body = parse("{\"model_id\": \"m\"}");
+    struct job_options options;
+    struct error error = {0};
+    cr_assert_eq(job_options_read(body, &options, &error), 0, "%s", error.text);
+    cr_assert_str_eq(options.model_id, "m");
+    cr_assert_str_eq(options.device, "auto");
+    cr_assert_eq(options.layout, LAYOUT_NHWC);
+    cr_assert_eq(options.tuner, &tuner_random);
+    json_object_put(body);
+}
+
+Test(job_options, reads_back_what_it_writes) {
+    struct json_object *body = parse("{\"model_id\": \"m\", \"device\": \"cpu\", \"layout\": \"nchw\", \"batch\": 4, \"priority\": -3,"
+                                     "\"tuner\": {\"name\": \"gridsearch\", \"trials\": 7, \"early_stopping\": 5, \"seed\": 11},"
+                                     "\"measure\": {\"number\": 2, \"repeat\": 5, \"min_repeat_ms\": 1.5, \"timeout_s\": 3},"
+                                     "\"budget_s\": 60, \"key\": \"lab\", \"labels\": {\"ci\": \"yes\"}}");
+    struct job_options first, second;
+    struct error error = {0};
+    cr_assert_eq(job_options_read(body, &first, &error), 0, "%s", error.text);
+    struct json_object *written = job_options_json(&first);
+    cr_assert_eq(job_options_read(written, &second, &error), 0, "%s", error.text);
+    cr_assert_eq(second.layout, LAYOUT_ROW);
+    cr_assert_eq(second.batch, 4);
+    cr_assert_eq(second.priority, -3);
+    cr_assert_eq(second.tuner, &tuner_gridsearch);
+    cr_assert_eq(second.early_stopping, 5);
+    cr_assert_eq(second.measure.repeat, 5);
+    cr_assert_float_eq(second.measure.min_repeat_ms, 1.5, 1e-12);
+    cr_assert_str_eq(second.key, "lab");
+    cr_assert_eq(json_object_object_length(second.labels), 1);
+    json_object_put(written);
+    json_object_put(body);
+}
+
+Test(job_options, names_the_field_at_fault) {
+    expect_refused("{}", "model_id");
+    expect_refused("{\"model_id\": 3}", "model_id");
+    expect_refused("{\"model_id\": \"m\", \"device\": \"tpu\"}", "device");
+    expect_refused("{\"model_id\": \"m\", \"precision\": \"f16\"}", "precision");
+    expect_refused("{\"model_id\": \"m\", \"tuner\": {\"trials\": 0}}", "tuner.trials");
+    expect_refused("{\"model_id\": \"m\", \"tuner\": {\"name\": \"magic\"}}", "tuner.name");
+    expect_refused("{\"model_id\": \"m\", \"tuner\": {\"colour\": 1}}", "tuner.colour");
+    expect_refused("{\"model_id\": \"m\", \"measure\": {\"repeat\": 1000}}", "measure.repeat");
+    expect_refused("{\"model_id\": \"m\", \"labels\": {\"a\": 1}}", "labels");
+    expect_refused("{\"model_id\": \"m\", \"budget_s\": -1}", "budget_s");
+    expect_refused("{\"model_id\": \"m\", \"webhook_url\": \"http://x\"}", "webhook_url");
+}

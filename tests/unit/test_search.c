@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "scheduler/search/permutation.h"
+#include "scheduler/search/search.h"
+#include "service/base/json.h"
+
+static struct space *make_space(struct arena *arena) {
+    struct space *space = space_new(arena);
+    space_split(space, "tile", 48, 3);
+    space_choice(space, "unroll", (const int64_t[]){0, 64, 512}, 3);
+    return space;
+}
+
+/* A cost with its best at index 17. */
+static double cost_of(int64_t index) {
+    return 1.0 + (double)llabs(index - 17);
+}
+
+Test(permutation, visits_every_number_once) {
+    static const uint64_t sizes[] = {1, 2, 3, 7, 64, 1000, 4097};
+    for (size_t s = 0; s < ARRAY_COUNT(sizes); s++) {
+        struct permutation permutation;
+        permutation_init(&permutation, sizes[s], 42 + s);
+        char *seen = calloc(1, sizes[s]);
+        for (uint64_t i = 0; i < sizes[s]; i++) {
+            uint64_t at = permutation_at(&permutation, i);
+            cr_assert_lt(at, sizes[s]);
+            cr_assert_not(seen[at], "size %llu: %llu twice", (unsigned long long)sizes[s], (unsigned long long)at);
+            seen[at] = 1;
+        }
+        free(seen);
+    }
+}
+
+Test(permutation, depends_on_the_seed) {
+    struct permutation a, b;
+    permutation_init(&a, 1000000, 1);
+    permutation_init(&b, 1000000, 2);
+    int same = 0;
+    for (uint64_t i = 0; i < 100; i++)
+        same += permutation_at(&a, i) == permutation_at(&b, i);
+    cr_assert_lt(same, 5);
+}
+
+/* Runs a search to its end, in batches, and counts how often each index was proposed. */
+static int run_to_end(struct search *search, int batch, int *times, bool fails) {
+    int64_t index[64];
+    int total = 0;
+    for (int n; (n = search_next(search, index, batch)) > 0; total += n)
+        for (int i = 0; i < n; i++) {
+            times[index[i]]++;
+            search_record(search, index[i], fails ? TRIAL_RUNTIME : TRIAL_OK, cost_of(index[i]));
+        }
+    return total;
+}
+
+Test(search, measures_the_fallback_first_and_nothing_twice) {
+    static const struct tuner_class *const tuners[] = {&tuner_random, &tuner_gridsearch};
+    for (size_t t = 0; t < ARRAY_COUNT(tuners); t++) {
+        struct arena *arena = arena_new(0);
+        struct space *space = make_space(arena);
+        struct search *search = search_new(space, &(struct search_options){tuners[t], 1000000, 0, 5, 9});
+        int *times = calloc((size_t)space->size, sizeof *times);
+        int64_t first;
+        cr_assert_eq(search_next(search, &first, 1), 1);
+        cr_assert_eq(first, 9);
+        times[first]++;
+        search_record(search, first, TRIAL_OK, cost_of(first));
+        cr_assert_eq(run_to_end(search, 7, times, false), space->size - 1);
+        for (int64_t i = 0; i < space->size; i++)
+            cr_assert_eq(times[i], 1);
+        cr_assert_eq(search_reason(search), STOP_SPACE_EXHAUSTED);
+        cr_assert_eq(search_progress(search)->best_index, 17);
+        cr_assert_float_eq(search_progress(search)->baseline_s, cost_of(9), 1e-12);
+        search_free(search);
+        free(times);
+        arena_free(arena);
+    }
+}
+
+Test(search, stops_early_only_after_a_success) {
+    struct arena *arena = arena_new(0);
+    struct space *space = make_space(arena);
+    int *times = calloc((size_t)space->size, sizeof *times);
+    struct search *search = search_new(space, &(struct search_options){&tuner_gridsearch, 1000, 10, 0, 17});
+    /* The best is the first one measured, so it ends at the first batch's edge past ten more. */
+    cr_assert_eq(run_to_end(search, 4, times, false), 12);
+    cr_assert_eq(search_reason(search), STOP_EARLY_STOPPING);
+    search_free(search);
+    search = search_new(space, &(struct search_options){&tuner_gridsearch, 50, 10, 0, 17});
+    cr_assert_eq(run_to_end(search, 4, times, true), 50);
+    cr_assert_eq(search_reason(search), STOP_ALL_FAILED);
+    cr_assert_eq(search_progress(search)->errors[TRIAL_RUNTIME], 50);
+    cr_assert_eq(search_progress(search)->best_index, -1);
+    search_free(search);
+    free(times);
+    arena_free(arena);
+}
+
+Test(search, continues_from_its_saved_state_without_repeating) {
+    struct arena *arena = arena_new(0);
+    struct space *space = make_space(arena);
+    struct search_options options = {&tuner_random, 60, 0, 3, 4};
+    struct search *whole = search_new(space, &options), *before = search_new(space, &options);
+    int64_t expected[60], index[60];
+    for (int i = 0; i < 60; i++)
+        cr_assert_eq(search_next(whole, &expected[i], 1), 1);
+    cr_assert_eq(search_next(before, index, 25), 25);
+    for (int i = 0; i < 25; i++)
+        search_record(before, index[i], i % 5 ? TRIAL_OK : TRIAL_WRONG_ANSWER, cost_of(index[i]));
+    struct json_object *state = search_save(before);
+    struct json_object *copy;
+    struct error error;
+    size_t len;
+    const char *text = json_text(state, &len);
+    cr_assert_eq(json_parse(text, len, &copy, &error), 0, "%s", error.text);
+    struct search *after = search_new(space, &options);
+    cr_assert_eq(search_restore(after, copy, &error), 0, "%s", error.text);
+    cr_assert_eq(search_progress(after)->best_index, search_progress(before)->best_index);
+    cr_assert_eq(search_progress(after)->errors[TRIAL_WRONG_ANSWER], 5);
+    cr_assert_eq(search_next(after, index, 60), 35);
+    for (int i = 0; i < 35; i++)
+        cr_assert_eq(index[i], expected[25 + i]);
+    json_object_put(state);
+    json_object_put(copy);
+    search_free(whole);
+    search_free(before);
+    search_free(after);
+    arena_free(arena);
+}
+
+Test(tuner, unknown_name_is_refused_with_the_list) {
+    const struct tuner_class *tuner;
+    struct error error;
+    cr_assert_eq(tuner_find("random", &tuner, &error), 0);
+    cr_assert_eq(tuner_find("magic", &tuner, &error), -1);
+    cr_assert(strstr(error.text, "gridsearch") != NULL);
+    cr_assert_str_eq(error.field, "tuner.name");
+}
