@@ -12,7 +12,7 @@
 
 #define MAX_BATCH 65536
 #define DEFAULT_CONSTANT_BYTES ((size_t)2 << 30)
-#define MAX_CONSTANT_WORK ((int64_t)1 << 31) /* operations; a few seconds */
+#define MAX_CONSTANT_WORK ((int64_t)1 << 30) /* operations; a few seconds */
 #define MAX_ARGUMENTS 65536
 #define MAX_ATTRIBUTES 64
 

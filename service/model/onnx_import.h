@@ -4,9 +4,11 @@
  *
  * Reads opsets 7 to 21 of the operators that convolutional networks use, infers every shape, evaluates what is
  * constant, and lowers to graph.h's operators. Whatever it cannot represent exactly is ERROR_INVALID with the node in
- * `field` and, in the text, the node, its operator and what about it is not supported. The parser's nesting and the
- * sizes a file asks for are not bounded by the file, so untrusted bytes are imported in a limited child
- * (gpu/measure's children run this function); within one process it is deterministic and thread-safe.
+ * `field` and, in the text, the node, its operator and what about it is not supported. The messages it reads cannot
+ * nest without end, and every size is checked before memory is taken for it: the file's structure may take twice the
+ * file and 256 MiB, evaluated constants what the options allow (else ERROR_LIMIT). Untrusted bytes are imported in a
+ * limited child all the same (`warptune child inspect` runs this function); within one process it is deterministic and
+ * thread-safe.
  */
 #ifndef WARPTUNE_MODEL_ONNX_IMPORT_H
 #define WARPTUNE_MODEL_ONNX_IMPORT_H

@@ -81,6 +81,26 @@ static int set_sizes(struct onnx_call *call, struct emit *emit, const int64_t *s
     return 0;
 }
 
+/*
+ * With scales that do not come out even, readers disagree on what the output's length is in these coordinates: the
+ * whole number of elements, or the product.
+ */
+static int check_ambiguous(const struct onnx_call *call, const struct emit *emit) {
+    const struct shape *x = &onnx_input(call, 0)->shape;
+    enum resize_coordinates coordinates = (enum resize_coordinates)emit->attr.resize.coordinates;
+    for (int i = 0; i < x->rank; i++) {
+        double length = (double)x->dim[i] * emit->attr.resize.scale[i];
+        bool depends = coordinates == RESIZE_ALIGN_CORNERS ||
+                       (coordinates == RESIZE_PYTORCH_HALF_PIXEL && emit->shape.dim[i] == 1);
+        if (depends && fabs(length - (double)emit->shape.dim[i]) > 1e-3)
+            return onnx_bad(call,
+                            "scaling the %lld along axis %d by %g gives no whole number, which %s leaves undefined; "
+                            "give sizes instead of scales.",
+                            (long long)x->dim[i], i, emit->attr.resize.scale[i], coordinate_names[coordinates]);
+    }
+    return 0;
+}
+
 /* The last word on both: what is computed, over which dimensions. */
 static int emit_resize(struct onnx_call *call, struct emit *emit) {
     struct shape x = onnx_input(call, 0)->shape;
@@ -185,7 +205,7 @@ static int lower_resize(struct onnx_call *call) {
         if (emit.attr.resize.scale[i] < 1)
             return onnx_bad(call, "antialias=1 is not supported when it scales down.");
     }
-    return emit_resize(call, &emit);
+    return check_ambiguous(call, &emit) ? -1 : emit_resize(call, &emit);
 }
 
 const struct onnx_op onnx_ops_resize[] = {

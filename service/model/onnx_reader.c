@@ -24,11 +24,11 @@ static int malformed(struct error *error, const char *what) {
 
 enum wire_type { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
-struct wire {
+struct cursor {
     const uint8_t *at, *end;
 };
 
-struct wire_field {
+struct field {
     const uint8_t *start; /* of the tag; it ends where the walk goes on */
     uint32_t number;
     enum wire_type type;
@@ -37,12 +37,12 @@ struct wire_field {
     size_t len;
 };
 
-static int wire_varint(struct wire *wire, uint64_t *ret) {
+static int cursor_varint(struct cursor *cursor, uint64_t *ret) {
     uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
-        if (wire->at == wire->end)
+        if (cursor->at == cursor->end)
             return -1;
-        uint8_t byte = *wire->at++;
+        uint8_t byte = *cursor->at++;
         value |= (uint64_t)(byte & 0x7f) << shift;
         if (!(byte & 0x80)) {
             *ret = value;
@@ -52,42 +52,42 @@ static int wire_varint(struct wire *wire, uint64_t *ret) {
     return -1;
 }
 
-static int wire_skip(struct wire *wire, uint64_t len) {
-    if (len > (uint64_t)(wire->end - wire->at))
+static int cursor_skip(struct cursor *cursor, uint64_t len) {
+    if (len > (uint64_t)(cursor->end - cursor->at))
         return -1;
-    wire->at += len;
+    cursor->at += len;
     return 0;
 }
 
 /* The next field: 1, 0 at the end, -1 when malformed. Groups, long deprecated, are malformed. */
-static int wire_next(struct wire *wire, struct wire_field *ret) {
+static int cursor_next(struct cursor *cursor, struct field *ret) {
     uint64_t tag, len;
-    if (wire->at == wire->end)
+    if (cursor->at == cursor->end)
         return 0;
-    ret->start = wire->at;
-    if (wire_varint(wire, &tag) || tag >> 3 == 0 || tag >> 3 > 0x1fffffff)
+    ret->start = cursor->at;
+    if (cursor_varint(cursor, &tag) || tag >> 3 == 0 || tag >> 3 > 0x1fffffff)
         return -1;
     ret->number = (uint32_t)(tag >> 3);
     ret->type = (enum wire_type)(tag & 7);
     switch (ret->type) {
     case WIRE_VARINT:
-        return wire_varint(wire, &ret->varint) ? -1 : 1;
+        return cursor_varint(cursor, &ret->varint) ? -1 : 1;
     case WIRE_64:
-        return wire_skip(wire, 8) ? -1 : 1;
+        return cursor_skip(cursor, 8) ? -1 : 1;
     case WIRE_32:
-        return wire_skip(wire, 4) ? -1 : 1;
+        return cursor_skip(cursor, 4) ? -1 : 1;
     case WIRE_BYTES:
-        if (wire_varint(wire, &len))
+        if (cursor_varint(cursor, &len))
             return -1;
-        ret->data = wire->at;
+        ret->data = cursor->at;
         ret->len = (size_t)len;
-        return wire_skip(wire, len) ? -1 : 1;
+        return cursor_skip(cursor, len) ? -1 : 1;
     }
     return -1;
 }
 
-static struct wire wire_of(const void *bytes, size_t len) {
-    return (struct wire){bytes, (const uint8_t *)bytes + len};
+static struct cursor cursor_of(const void *bytes, size_t len) {
+    return (struct cursor){bytes, (const uint8_t *)bytes + len};
 }
 
 /* ---- protobuf-c into the arena ---- */
@@ -135,7 +135,7 @@ static void *unpack(struct unpacker *unpacker, const ProtobufCMessageDescriptor 
 enum { TENSOR_RAW_DATA = 9 };
 
 /* The tensor's message without its raw_data, which is left where it lies. NULL when memory is out. */
-static uint8_t *without(struct arena *arena, const uint8_t *data, size_t len, const struct wire_field *cut,
+static uint8_t *without(struct arena *arena, const uint8_t *data, size_t len, const struct field *cut,
                         size_t *ret_len) {
     size_t before = (size_t)(cut->start - data), after = len - before - (size_t)(cut->data + cut->len - cut->start);
     uint8_t *rest = arena_try_alloc(arena, before + after + 1);
@@ -149,10 +149,10 @@ static uint8_t *without(struct arena *arena, const uint8_t *data, size_t len, co
 
 static int read_tensor(struct unpacker *unpacker, const uint8_t *data, size_t len, struct onnx_tensor *ret,
                        struct error *error) {
-    struct wire wire = wire_of(data, len);
-    struct wire_field field, raw = {0};
+    struct cursor cursor = cursor_of(data, len);
+    struct field field, raw = {0};
     int more, raws = 0;
-    while ((more = wire_next(&wire, &field)) > 0) {
+    while ((more = cursor_next(&cursor, &field)) > 0) {
         if (field.number == TENSOR_RAW_DATA && field.type == WIRE_BYTES) {
             raw = field;
             raws++;
@@ -202,14 +202,14 @@ struct graph_reader {
     struct error *error;
 };
 
-static int count_fields(struct wire wire, int counts[GRAPH_FIELDS], struct error *error) {
+static int count_fields(struct cursor cursor, int counts[GRAPH_FIELDS], struct error *error) {
     static const int limits[GRAPH_FIELDS] = {[GRAPH_NODE] = MAX_NODES,
                                              [GRAPH_INITIALIZER] = MAX_TENSORS,
                                              [GRAPH_INPUT] = MAX_TENSORS, /* old files list their weights as inputs */
                                              [GRAPH_OUTPUT] = MAX_DECLARED};
-    struct wire_field field;
+    struct field field;
     int more;
-    while ((more = wire_next(&wire, &field)) > 0) {
+    while ((more = cursor_next(&cursor, &field)) > 0) {
         if (field.number == GRAPH_SPARSE_INITIALIZER)
             return error_set(error, ERROR_INVALID, "unsupported-tensor", "",
                              "The model has sparse initializers, which are not supported; store them densely.");
@@ -231,7 +231,7 @@ static void scrub(char *text) {
         utf8_scrub(text);
 }
 
-static int read_node(struct graph_reader *reader, const struct wire_field *field) {
+static int read_node(struct graph_reader *reader, const struct field *field) {
     Onnx__NodeProto *node =
         unpack(reader->unpacker, &onnx__node_proto__descriptor, field->data, field->len, reader->error);
     if (!node)
@@ -247,7 +247,7 @@ static int read_node(struct graph_reader *reader, const struct wire_field *field
     return 0;
 }
 
-static int read_declared(struct graph_reader *reader, const struct wire_field *field, Onnx__ValueInfoProto **values,
+static int read_declared(struct graph_reader *reader, const struct field *field, Onnx__ValueInfoProto **values,
                          int *count) {
     Onnx__ValueInfoProto *value =
         unpack(reader->unpacker, &onnx__value_info_proto__descriptor, field->data, field->len, reader->error);
@@ -258,7 +258,7 @@ static int read_declared(struct graph_reader *reader, const struct wire_field *f
     return 0;
 }
 
-static int read_initializer(struct graph_reader *reader, const struct wire_field *field) {
+static int read_initializer(struct graph_reader *reader, const struct field *field) {
     struct onnx_tensor *tensor = &reader->model->initializers[reader->model->n_initializers];
     if (read_tensor(reader->unpacker, field->data, field->len, tensor, reader->error))
         return -1;
@@ -267,14 +267,14 @@ static int read_initializer(struct graph_reader *reader, const struct wire_field
     return 0;
 }
 
-static void read_name(struct graph_reader *reader, const struct wire_field *field) {
+static void read_name(struct graph_reader *reader, const struct field *field) {
     char *name =
         arena_strndup(reader->unpacker->arena, (const char *)field->data, field->len < 1024 ? field->len : 1024);
     utf8_scrub(name);
     reader->model->name = name;
 }
 
-static int read_graph_field(struct graph_reader *reader, const struct wire_field *field) {
+static int read_graph_field(struct graph_reader *reader, const struct field *field) {
     struct onnx_model *model = reader->model;
     switch (field->number) {
     case GRAPH_NODE:
@@ -293,10 +293,10 @@ static int read_graph_field(struct graph_reader *reader, const struct wire_field
     }
 }
 
-static int read_graph(struct graph_reader *reader, const struct wire_field *graph) {
-    struct wire wire = wire_of(graph->data, graph->len);
+static int read_graph(struct graph_reader *reader, const struct field *graph) {
+    struct cursor cursor = cursor_of(graph->data, graph->len);
     int counts[GRAPH_FIELDS] = {0};
-    if (count_fields(wire, counts, reader->error))
+    if (count_fields(cursor, counts, reader->error))
         return -1;
     struct arena *arena = reader->unpacker->arena;
     struct onnx_model *model = reader->model;
@@ -304,9 +304,9 @@ static int read_graph(struct graph_reader *reader, const struct wire_field *grap
     model->initializers = arena_array(arena, (size_t)counts[GRAPH_INITIALIZER], sizeof(*model->initializers));
     model->inputs = arena_array(arena, (size_t)counts[GRAPH_INPUT], sizeof(*model->inputs));
     model->outputs = arena_array(arena, (size_t)counts[GRAPH_OUTPUT], sizeof(*model->outputs));
-    struct wire_field field;
+    struct field field;
     int more;
-    while ((more = wire_next(&wire, &field)) > 0) {
+    while ((more = cursor_next(&cursor, &field)) > 0) {
         if (read_graph_field(reader, &field))
             return -1;
     }
@@ -317,7 +317,7 @@ static int read_graph(struct graph_reader *reader, const struct wire_field *grap
 
 enum { MODEL_GRAPH = 7, MODEL_OPSET = 8 };
 
-static int read_opset(struct graph_reader *reader, const struct wire_field *field) {
+static int read_opset(struct graph_reader *reader, const struct field *field) {
     Onnx__OperatorSetIdProto *opset =
         unpack(reader->unpacker, &onnx__operator_set_id_proto__descriptor, field->data, field->len, reader->error);
     if (!opset)
@@ -344,10 +344,10 @@ int onnx_read_model(const void *bytes, size_t len, struct arena *arena, struct o
     unpacker_init(&unpacker, arena, len);
     struct onnx_model model = {.name = ""};
     struct graph_reader reader = {&unpacker, &model, error};
-    struct wire wire = wire_of(bytes, len);
-    struct wire_field field, graph = {0};
+    struct cursor cursor = cursor_of(bytes, len);
+    struct field field, graph = {0};
     int more;
-    while ((more = wire_next(&wire, &field)) > 0) {
+    while ((more = cursor_next(&cursor, &field)) > 0) {
         if (field.number == MODEL_OPSET && field.type == WIRE_BYTES && read_opset(&reader, &field))
             return -1;
         if (field.number == MODEL_GRAPH && (field.type != WIRE_BYTES || graph.data))

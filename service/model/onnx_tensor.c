@@ -33,6 +33,12 @@ static const struct data_type {
     {"complex64"},
     {"complex128"},
     {"bfloat16", true, DTYPE_F32, DTYPE_BF16},
+    {"float8e4m3fn"},
+    {"float8e4m3fnuz"},
+    {"float8e5m2"},
+    {"float8e5m2fnuz"},
+    {"uint4"},
+    {"int4"},
 };
 
 static const struct data_type *data_type_of(int32_t number, const char *what, struct error *error) {
