@@ -25,9 +25,9 @@ struct device_code; /* compiled code, loaded */
 struct device_info {
     struct target target;
     int ordinal;
-    char name[96];           /* "NVIDIA H200", "Intel(R) Xeon(R) …" */
-    char key[160];           /* the device class under which results are shared: "cuda/NVIDIA H200/sm_90a/132" */
-    char uuid[48];           /* of this very device; empty when it has none */
+    char name[96]; /* "NVIDIA H200", "Intel(R) Xeon(R) …" */
+    char key[160]; /* the device class under which results are shared: "cuda/NVIDIA H200/sm_90a/132" */
+    char uuid[48]; /* of this very device; empty when it has none */
     int64_t memory_bytes;
     char driver[32];         /* CUDA: driver version; CPU: empty */
     char compiler[64];       /* "NVRTC 13.0", "gcc 12.2.0" */
@@ -78,6 +78,7 @@ struct device_class {
     /*
      * Runs the calls in order, the whole list `count` times, waits until all is done, and gives the seconds it took
      * on the device (events on CUDA, around replays of one captured graph; the clock on the CPU), or NULL.
+     * On CUDA, what is timed is preceded by a few executions that are not counted.
      */
     int (*run)(struct device *device, const struct device_call *calls, int n_calls, int count, double *ret_seconds,
                struct error *error);

@@ -34,8 +34,8 @@ struct launch {
     const char *entry;
     int n_args;
     struct arg args[LAUNCH_MAX_ARGS];
-    int64_t items;         /* CPU only */
-    unsigned grid[3];      /* CUDA only, as the next two */
+    int64_t items;    /* CPU only */
+    unsigned grid[3]; /* CUDA only, as the next two */
     unsigned block[3];
     unsigned shared_bytes; /* dynamic shared memory */
 };

@@ -20,10 +20,10 @@
 /* AutoTVM's numbers. */
 enum trial_error {
     TRIAL_OK = 0,
-    TRIAL_INSTANTIATION = 1, /* the template cannot be instantiated so, or the device cannot hold it */
-    TRIAL_COMPILE_HOST = 2,  /* the system's C compiler refused (CPU device) */
-    TRIAL_COMPILE_DEVICE = 3,/* NVRTC refused */
-    TRIAL_RUNTIME = 4,       /* it crashed, or the device reported an error */
+    TRIAL_INSTANTIATION = 1,  /* the template cannot be instantiated so, or the device cannot hold it */
+    TRIAL_COMPILE_HOST = 2,   /* the system's C compiler refused (CPU device) */
+    TRIAL_COMPILE_DEVICE = 3, /* NVRTC refused */
+    TRIAL_RUNTIME = 4,        /* it crashed, or the device reported an error */
     TRIAL_WRONG_ANSWER = 5,
     TRIAL_BUILD_TIMEOUT = 6,
     TRIAL_RUN_TIMEOUT = 7,
@@ -43,7 +43,8 @@ struct measure_options {
     double cooldown_s;      /* between trials */
 };
 
-/* number 0 (chosen so that a repeat lasts min_repeat_ms), repeat 3, min_repeat_ms 10, timeout_s 10, build 20, cooldown 0 */
+/* number 0 (chosen so that a repeat lasts min_repeat_ms), repeat 3, min_repeat_ms 10, timeout_s 10, build 20, cooldown
+ * 0 */
 extern const struct measure_options measure_defaults;
 
 struct trial {
@@ -53,16 +54,16 @@ struct trial {
     char error_text[1024];           /* empty when none */
     double costs_s[TRIAL_MAX_COSTS]; /* seconds of one execution */
     int n_costs;
-    double build_s, run_s;           /* spent compiling (0 on a cache hit), and verifying and timing */
-    int64_t finished_us;             /* wall clock */
+    double build_s, run_s; /* spent compiling (0 on a cache hit), and verifying and timing */
+    int64_t finished_us;   /* wall clock */
 };
 
 /* Median of the costs, in seconds; 1e9 for a failed trial. */
 double trial_cost(const struct trial *trial);
 
 struct measurer_config {
-    const char *program;   /* the executable that answers `child build` and `child run`; NULL: this one */
-    const char *kind;      /* "cpu", "cuda" */
+    const char *program; /* the executable that answers `child build` and `child run`; NULL: this one */
+    const char *kind;    /* "cpu", "cuda" */
     int ordinal;
     const char *cache_dir; /* compiled code; made when missing */
     int builders;          /* 0: one for each core */
@@ -79,7 +80,8 @@ struct measure_callbacks {
     void *data;
     /* Called from the measurer's thread for each trial as it ends, in the order of ending. Optional. */
     void (*done)(void *data, struct trial *trial);
-    /* Asked between trials and at least twice a second; true: stop soon, trials not yet ended stay unmeasured. Optional. */
+    /* Asked between trials and at least twice a second; true: stop soon, trials not yet ended stay unmeasured.
+     * Optional. */
     bool (*stop)(void *data);
 };
 
@@ -89,7 +91,8 @@ struct measure_callbacks {
  * ERROR_CANCELLED when stopped.
  */
 int measurer_run(struct measurer *measurer, const struct workload *workload, const struct measure_options *options,
-                 struct trial *trials, int n, const struct measure_callbacks *callbacks, struct error *error) MUST_CHECK;
+                 struct trial *trials, int n, const struct measure_callbacks *callbacks,
+                 struct error *error) MUST_CHECK;
 
 /* `warptune child build` and `warptune child run`: serve requests on standard input until it closes. Exit status. */
 int builder_child_main(const struct template *const *templates);

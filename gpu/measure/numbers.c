@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/measure/numbers.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Relative to the largest expected magnitude, for 32 and 64-bit floating point. */
+static const double tolerances[] = {[NUMBERS_INTEGERS] = 1e-5, [NUMBERS_UNIFORM] = 1e-4};
+
+enum { FINITE_16 = 0xbfff }; /* bits of a half or bfloat16 that is no infinity */
+
+/* A pseudo-random number for element `i`. */
+static uint64_t mix(uint64_t seed, uint64_t i) {
+    uint64_t x = (i + seed) * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    return x ^ x >> 31;
+}
+
+/* The integers that an input holds: `first` … `first + count - 1`. */
+struct range {
+    int64_t first, count;
+};
+
+static struct range range_of(const struct workload *workload, int input) {
+    const struct operand *operand = &workload->in[input];
+    bool whole = operand->dtype >= DTYPE_I8;
+    if (workload->op == OP_GATHER && input == 1)
+        return (struct range){0, workload->in[0].shape.dim[workload->attr.gather.axis]};
+    if (workload->op == OP_BINARY && workload->attr.binary.kind == BINARY_DIV && input == 1 && whole)
+        return (struct range){1, 3};
+    if (operand->dtype == DTYPE_BOOL)
+        return (struct range){0, 2};
+    if (operand->dtype == DTYPE_U8)
+        return (struct range){0, 4};
+    if (input == 0)
+        return (struct range){-3, 7};
+    return operand->shape.rank == 1 ? (struct range){-8, 17} : (struct range){-1, 4}; /* bias; weights */
+}
+
+static void store(enum dtype dtype, void *data, int64_t i, double value) {
+    switch (dtype) {
+    case DTYPE_F32:
+        ((float *)data)[i] = (float)value;
+        return;
+    case DTYPE_F64:
+        ((double *)data)[i] = value;
+        return;
+    case DTYPE_F16:
+    case DTYPE_BF16:
+        ((uint16_t *)data)[i] = (uint16_t)value;
+        return;
+    case DTYPE_I32:
+        ((int32_t *)data)[i] = (int32_t)value;
+        return;
+    case DTYPE_I64:
+        ((int64_t *)data)[i] = (int64_t)value;
+        return;
+    default:
+        ((int8_t *)data)[i] = (int8_t)value;
+        return;
+    }
+}
+
+void numbers_fill(const struct workload *workload, int input, enum numbers kind, void *ret_data) {
+    const struct operand *operand = &workload->in[input];
+    const struct range range = range_of(workload, input);
+    const uint64_t seed = (uint64_t)input << 40 | (uint64_t)kind << 56;
+    const int64_t n = shape_count(&operand->shape);
+    const uint64_t count = (uint64_t)(range.count > 0 ? range.count : 1);
+    const bool uniform = kind == NUMBERS_UNIFORM && (operand->dtype == DTYPE_F32 || operand->dtype == DTYPE_F64);
+    const bool pattern = operand->dtype == DTYPE_F16 || operand->dtype == DTYPE_BF16;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t bits = mix(seed, (uint64_t)i);
+        double value = uniform   ? (double)(bits >> 11) * 0x1p-52 - 1
+                       : pattern ? (double)(bits & FINITE_16)
+                                 : (double)(range.first + (int64_t)((bits >> 33) % count));
+        store(operand->dtype, ret_data, i, value);
+    }
+}
+
+static double value_at(enum dtype dtype, const void *data, int64_t i) {
+    switch (dtype) {
+    case DTYPE_F32:
+        return ((const float *)data)[i];
+    case DTYPE_F64:
+        return ((const double *)data)[i];
+    case DTYPE_F16:
+    case DTYPE_BF16:
+        return ((const uint16_t *)data)[i];
+    case DTYPE_I32:
+        return ((const int32_t *)data)[i];
+    case DTYPE_I64:
+        return (double)((const int64_t *)data)[i];
+    case DTYPE_I8:
+        return ((const int8_t *)data)[i];
+    default:
+        return ((const uint8_t *)data)[i];
+    }
+}
+
+/* How far apart two values are; infinity when one is a number and the other is not, or they are different infinities.
+ */
+static double distance(double got, double expected) {
+    if (isnan(got) && isnan(expected))
+        return 0;
+    if (isfinite(got) && isfinite(expected))
+        return fabs(got - expected);
+    return got == expected ? 0 : INFINITY;
+}
+
+/* "[0, 12, 3, 4]": the logical coordinates of the element at `offset`. */
+static void put_coordinates(const struct operand *operand, int64_t offset, char *text, size_t size) {
+    int64_t stride[SHAPE_MAX_RANK];
+    size_t len = 0;
+    operand_strides(operand, stride);
+    text[0] = '\0';
+    for (int d = 0; d < operand->shape.rank && len < size; d++) {
+        int64_t at = operand->shape.dim[d] > 1 ? offset / stride[d] % operand->shape.dim[d] : 0;
+        len += (size_t)snprintf(text + len, size - len, "%s%" PRId64, d ? ", " : "", at);
+    }
+}
+
+/* What a comparison found. */
+struct findings {
+    int64_t differing, worst;
+    double distance;
+};
+
+static double largest_finite(enum dtype dtype, const void *data, int64_t n) {
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double value = fabs(value_at(dtype, data, i));
+        if (isfinite(value) && value > largest)
+            largest = value;
+    }
+    return largest;
+}
+
+static struct findings compare(const struct operand *operand, double limit, const void *got, const void *expected) {
+    struct findings found = {0, -1, 0};
+    int64_t n = shape_count(&operand->shape);
+    for (int64_t i = 0; i < n; i++) {
+        double d = distance(value_at(operand->dtype, got, i), value_at(operand->dtype, expected, i));
+        if (d <= limit)
+            continue;
+        found.differing++;
+        if (found.worst < 0 || d > found.distance) {
+            found.worst = i;
+            found.distance = d;
+        }
+    }
+    return found;
+}
+
+bool numbers_agree(const struct operand *operand, enum numbers kind, const void *got, const void *expected, char *text,
+                   size_t size) {
+    if (memcmp(got, expected, operand_bytes(operand)) == 0)
+        return true;
+    int64_t n = shape_count(&operand->shape);
+    bool real = operand->dtype == DTYPE_F32 || operand->dtype == DTYPE_F64;
+    double limit = real ? tolerances[kind] * largest_finite(operand->dtype, expected, n) : 0;
+    struct findings found = compare(operand, limit, got, expected);
+    if (found.differing == 0)
+        return true;
+    char where[128];
+    put_coordinates(operand, found.worst, where, sizeof where);
+    snprintf(text, size, "element [%s] should be %.9g and is %.9g; %" PRId64 " of %" PRId64 " elements differ", where,
+             value_at(operand->dtype, expected, found.worst), value_at(operand->dtype, got, found.worst),
+             found.differing, n);
+    return false;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/measure/numbers.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/measure/guarded.h"
+
+static struct arena *arena;
+
+static void start(void) {
+    arena = arena_new(0);
+}
+
+static void stop(void) {
+    arena_free(arena);
+}
+
+TestSuite(numbers, .init = start, .fini = stop);
+
+static struct workload *parse(const char *key) {
+    struct workload *workload;
+    struct error error = {0};
+    cr_assert_eq(workload_parse(key, arena, &workload, &error), 0, "%s", error.text);
+    return workload;
+}
+
+static void *filled(const struct workload *workload, int input, enum numbers kind) {
+    void *data = arena_alloc(arena, operand_bytes(&workload->in[input]));
+    numbers_fill(workload, input, kind, data);
+    return data;
+}
+
+static const char conv[] = "conv2d(f32:nhwc:1x16x8x8, f32:row:32x16x3x3, f32:row:32) -> f32:nhwc:1x32x8x8 "
+                           "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias act=relu";
+
+Test(numbers, integers_are_small_and_whole) {
+    const struct workload *workload = parse(conv);
+    for (int input = 0; input < 3; input++) {
+        const float *data = filled(workload, input, NUMBERS_INTEGERS);
+        int64_t n = shape_count(&workload->in[input].shape);
+        bool differ = false;
+        for (int64_t i = 0; i < n; i++) {
+            cr_assert_eq(data[i], rintf(data[i]));
+            cr_assert_leq(fabsf(data[i]), input == 2 ? 8 : 3);
+            differ |= data[i] != data[0];
+        }
+        cr_assert(differ);
+    }
+}
+
+Test(numbers, uniform_ones_are_between_minus_one_and_one) {
+    const struct workload *workload = parse(conv);
+    const float *data = filled(workload, 0, NUMBERS_UNIFORM);
+    for (int i = 0; i < 1024; i++)
+        cr_assert(data[i] >= -1 && data[i] <= 1);
+}
+
+Test(numbers, the_same_arguments_give_the_same_bytes) {
+    const struct workload *workload = parse(conv);
+    size_t bytes = operand_bytes(&workload->in[1]);
+    cr_assert_eq(memcmp(filled(workload, 1, NUMBERS_UNIFORM), filled(workload, 1, NUMBERS_UNIFORM), bytes), 0);
+    cr_assert_neq(memcmp(filled(workload, 1, NUMBERS_UNIFORM), filled(workload, 1, NUMBERS_INTEGERS), bytes), 0);
+}
+
+Test(numbers, indices_stay_within_what_they_index) {
+    const struct workload *workload = parse("gather(f32:row:3x5, i64:row:40) -> f32:row:40x5 {axis=0}");
+    const int64_t *index = filled(workload, 1, NUMBERS_UNIFORM);
+    for (int i = 0; i < 40; i++)
+        cr_assert(index[i] >= 0 && index[i] < 3);
+}
+
+static const struct operand out = {DTYPE_F32, LAYOUT_NHWC, {4, {1, 2, 1, 3}}};
+
+Test(numbers, rounding_is_no_difference_and_more_is) {
+    float expected[] = {1000, 0, 3, 4, 5, 6}, got[6];
+    char text[256] = "";
+    memcpy(got, expected, sizeof got);
+    got[2] += 0.009F;
+    cr_assert(numbers_agree(&out, NUMBERS_INTEGERS, got, expected, text, sizeof text));
+    got[2] += 0.009F;
+    cr_assert_not(numbers_agree(&out, NUMBERS_INTEGERS, got, expected, text, sizeof text));
+    cr_assert(numbers_agree(&out, NUMBERS_UNIFORM, got, expected, text, sizeof text));
+}
+
+Test(numbers, the_worst_element_is_named_by_its_logical_place) {
+    float expected[] = {1, 2, 3, 4, 5, 6}, got[] = {1, 2.5F, 3, 4, 5, 9};
+    char text[256] = "";
+    cr_assert_not(numbers_agree(&out, NUMBERS_INTEGERS, got, expected, text, sizeof text));
+    cr_assert_str_eq(text, "element [0, 1, 0, 2] should be 6 and is 9; 2 of 6 elements differ");
+}
+
+Test(numbers, nan_agrees_with_nan_alone) {
+    float expected[] = {NAN, INFINITY, 1, 2, 3, 4}, got[] = {-NAN, INFINITY, 1, 2, 3, 4};
+    char text[256] = "";
+    cr_assert(numbers_agree(&out, NUMBERS_INTEGERS, got, expected, text, sizeof text));
+    got[1] = -INFINITY;
+    cr_assert_not(numbers_agree(&out, NUMBERS_INTEGERS, got, expected, text, sizeof text));
+    got[1] = INFINITY;
+    got[5] = NAN;
+    cr_assert_not(numbers_agree(&out, NUMBERS_INTEGERS, got, expected, text, sizeof text));
+    cr_assert(strstr(text, "nan"));
+}
+
+Test(numbers, integers_of_an_integer_type_must_be_equal) {
+    const struct operand operand = {DTYPE_I32, LAYOUT_ROW, {1, {2}}};
+    int32_t expected[] = {1000000000, 1}, got[] = {1000000000, 2};
+    char text[256] = "";
+    cr_assert_not(numbers_agree(&operand, NUMBERS_UNIFORM, got, expected, text, sizeof text));
+}
+
+/* ---- canaries ---- */
+
+static struct device *device;
+
+static void expect(const struct guarded *guarded, bool intact, int64_t offset) {
+    struct error error = {0};
+    bool is_intact = !intact;
+    int64_t is_at = 0;
+    cr_assert_eq(guarded_check(&device_cpu, device, guarded, &is_intact, &is_at, &error), 0, "%s", error.text);
+    cr_assert_eq(is_intact, intact);
+    if (!intact)
+        cr_assert_eq(is_at, offset);
+}
+
+Test(guarded, every_byte_beside_the_data_is_watched) {
+    struct error error = {0};
+    cr_assert_eq(device_cpu.open(0, &device, &error), 0, "%s", error.text);
+    for (size_t bytes = 0; bytes < 11; bytes++) {
+        struct guarded guarded;
+        cr_assert_eq(guarded_alloc(&device_cpu, device, bytes, CANARY_WRITTEN, &guarded, &error), 0);
+        cr_assert_eq(guarded.data % 256, 0);
+        cr_assert_eq(guarded_poison(&device_cpu, device, &guarded, &error), 0);
+        expect(&guarded, true, 0);
+        unsigned char *data = (unsigned char *)(uintptr_t)guarded.data;
+        for (size_t i = 0; i < bytes; i++)
+            cr_assert_eq(data[i], 0xff);
+        const int64_t outside[] = {-GUARD_BYTES, -1, (int64_t)bytes, (int64_t)bytes + GUARD_BYTES - 1};
+        for (size_t i = 0; i < ARRAY_COUNT(outside); i++) {
+            data[outside[i]] ^= 1;
+            expect(&guarded, false, outside[i]);
+            data[outside[i]] ^= 1;
+        }
+        guarded_free(&device_cpu, device, &guarded);
+        guarded_free(&device_cpu, device, &guarded);
+    }
+    device_cpu.close(device);
+}
