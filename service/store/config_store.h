@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config_store.h: the best configuration known for a workload on a class of devices, shared by all jobs. */
+#ifndef WARPTUNE_STORE_CONFIG_STORE_H
+#define WARPTUNE_STORE_CONFIG_STORE_H
+
+#include <stdbool.h>
+
+#include "service/base/arena.h"
+#include "service/store/db.h"
+#include "service/store/uuid.h"
+
+#define CONFIG_MAX_WORKLOAD 2000 /* bytes of a workload's text */
+
+struct config_row {
+    const char *workload;   /* canonical text */
+    const char *device_key; /* the class of devices */
+    const char *template;
+    int version; /* the template's when it was measured */
+    int64_t index;
+    const char *entity;                  /* JSON text */
+    double cost_s, spread_s, baseline_s; /* baseline INFINITY: not known */
+    const char *provenance;              /* JSON text: device, driver, compiler, … */
+    const char *job_id;                  /* where it was measured; NULL: imported */
+    int64_t updated_us;
+};
+
+/*
+ * Keeps it when it is faster than the one there, or was measured with a newer version of the same template;
+ * *ret_kept (optional) says whether.
+ */
+int config_put(struct db *db, const struct config_row *config, bool *ret_kept, struct error *error) MUST_CHECK;
+/* *ret NULL when there is none. */
+int config_get(struct db *db, const char *workload, const char *device_key, struct arena *arena,
+               struct config_row **ret, struct error *error) MUST_CHECK;
+
+struct config_filter {
+    const char *workload, *device_key;             /* NULL: all */
+    const char *after_workload, *after_device_key; /* cursor: the last of the page before; NULL: from the start */
+    int limit;                                     /* 1 to 10000 */
+};
+/* In order of (workload, device_key). */
+int config_list(struct db *db, const struct config_filter *filter, struct arena *arena, struct config_row **ret,
+                int *ret_count, bool *ret_more, struct error *error) MUST_CHECK;
+
+#endif

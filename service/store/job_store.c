@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/store/job_store.h"
+
+#include <string.h>
+
+#include "service/store/job_tx.h"
+#include "service/store/pg.h"
+
+/* The wide columns of a job come with the rows for which `where` holds only: once, when there is a row for each task.
+ */
+#define JOB_COLUMNS(where)                                                                             \
+    "j.id, j.model_id, j.state, j.device, j.device_kind, j.device_key, j.key, j.priority,"             \
+    " CASE WHEN " where " THEN j.options END, CASE WHEN " where " THEN j.labels END,"                  \
+    " CASE WHEN " where " THEN j.result END, j.error_code, CASE WHEN " where " THEN j.error_text END," \
+    " j.module_so, j.module_tar, j.created_at, j.started_at, j.finished_at, j.last_event"
+enum { JOB_COLUMN_COUNT = 19 };
+
+static const struct statement get = {
+    "job_get",
+    "SELECT " JOB_COLUMNS(
+        "coalesce(t.number, 0) = 0") ","
+                                     " t.number, t.workload, t.name, t.template, t.count, t.flops, t.bytes, t.state, "
+                                     "t.trials_planned,"
+                                     " t.trials_done, t.errors, t.error_texts, t.best_template, t.best_index, "
+                                     "t.best_entity, t.best_s,"
+                                     " t.best_spread_s, t.baseline_s, t.stop_reason, t.started_at, t.finished_at "
+                                     "FROM jobs j LEFT JOIN tasks t ON t.job_id = j.id WHERE j.id = $1 ORDER BY "
+                                     "t.number"};
+static const struct statement list = {
+    "job_list", "SELECT " JOB_COLUMNS(
+                    "true") ", s.tasks, s.ended, s.planned, s.done "
+                            "FROM jobs j CROSS JOIN LATERAL (SELECT count(*) AS tasks, sum(trials_planned) AS planned,"
+                            "  count(*) FILTER (WHERE t.state IN ('succeeded', 'failed', 'cancelled')) AS ended, "
+                            "sum(trials_done) AS done"
+                            "  FROM tasks t WHERE t.job_id = j.id) s "
+                            "WHERE ($1::text IS NULL OR j.state = $1) AND ($2::uuid IS NULL OR j.model_id = $2)"
+                            " AND ($3::text IS NULL OR j.labels ? $3)"
+                            " AND ($4::text IS NULL OR j.labels @> jsonb_build_object($3::text, $4::text))"
+                            " AND ($5::uuid IS NULL OR j.id < $5) ORDER BY j.id DESC LIMIT $6"};
+static const struct statement counts = {"job_counts", "SELECT state, count(*) FROM jobs GROUP BY state"};
+
+static const struct statement find = {"job_find", "SELECT id FROM jobs WHERE id = $1 OR idempotency_key = $2 "
+                                                  "ORDER BY idempotency_key = $2 DESC NULLS LAST LIMIT 1"};
+/* The share lock keeps the model from being deleted until the job is there. */
+static const struct statement lock_model = {"job_lock_model", "SELECT 1 FROM models WHERE id = $1 FOR SHARE"};
+static const struct statement too_many = {
+    "job_too_many",
+    "SELECT count(*) >= $1::bigint FROM (SELECT FROM jobs WHERE state IN ('queued', 'running', 'paused') "
+    "LIMIT $1::bigint) open"};
+static const struct statement insert = {
+    "job_insert",
+    "WITH job AS (INSERT INTO jobs (id, model_id, device, key, priority, options, labels, idempotency_key, last_event)"
+    "  VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'), $8, 1) ON CONFLICT DO NOTHING"
+    "  RETURNING id, device, key, priority),"
+    " event AS (INSERT INTO events (job_id, number, kind, data) SELECT id, 1, 'state', '{\"state\":\"queued\"}' FROM "
+    "job),"
+    " item AS (INSERT INTO queue (job_id, kind, priority, label, device_kind)"
+    "  SELECT id, 'plan', priority, key, CASE device WHEN 'auto' THEN 'any' ELSE device END FROM job"
+    "  RETURNING device_kind) "
+    "SELECT pg_notify('" CHANNEL_QUEUE "', device_kind) FROM item"};
+
+static int no_such_job(const char *id, struct error *error) {
+    return error_set(error, ERROR_NOT_FOUND, "no-such-job", NULL, "There is no job %.64s.", id ? id : "");
+}
+
+/* --- Reading --- */
+
+static int read_job(struct row *row, struct arena *arena, struct job_row *ret, struct error *error) {
+    row_copy(row, ret->id, sizeof ret->id);
+    row_copy(row, ret->model_id, sizeof ret->model_id);
+    if (job_state_parse(row_raw(row), &ret->state, error) < 0)
+        return -1;
+    ret->device = row_text(row, arena);
+    ret->device_kind = row_text(row, arena);
+    ret->device_key = row_text(row, arena);
+    ret->key = row_text(row, arena);
+    ret->priority = (int)row_int(row);
+    ret->options = row_text(row, arena);
+    ret->labels = row_text(row, arena);
+    ret->result = row_text(row, arena);
+    ret->error_code = row_text(row, arena);
+    ret->error_text = row_text(row, arena);
+    row_copy(row, ret->module_so, sizeof ret->module_so);
+    row_copy(row, ret->module_tar, sizeof ret->module_tar);
+    ret->created_us = row_time(row);
+    ret->started_us = row_time(row);
+    ret->finished_us = row_time(row);
+    ret->last_event = row_int(row);
+    return 0;
+}
+
+static int read_task(struct row *row, struct arena *arena, struct task_row *ret, struct error *error) {
+    double errors[TASK_ERROR_COUNT] = {0};
+    ret->number = (int)row_int(row);
+    ret->workload = row_text(row, arena);
+    ret->name = row_text(row, arena);
+    ret->template = row_text(row, arena);
+    ret->count = (int)row_int(row);
+    ret->flops = row_int(row);
+    ret->bytes = row_int(row);
+    if (job_state_parse(row_raw(row), &ret->state, error) < 0)
+        return -1;
+    ret->trials_planned = row_int(row);
+    ret->trials_done = row_int(row);
+    row_doubles(row, errors, TASK_ERROR_COUNT); /* whole numbers, exact below 2^53 */
+    for (int i = 0; i < TASK_ERROR_COUNT; i++)
+        ret->errors[i] = (int64_t)errors[i];
+    row_texts(row, arena, ret->error_texts, TASK_ERROR_COUNT);
+    ret->best_template = row_text(row, arena);
+    ret->best_index = row_int(row);
+    ret->best_entity = row_text(row, arena);
+    ret->best_s = row_double(row);
+    ret->best_spread_s = row_double(row);
+    ret->baseline_s = row_double(row);
+    ret->stop_reason = row_text(row, arena);
+    ret->started_us = row_time(row);
+    ret->finished_us = row_time(row);
+    return 0;
+}
+
+int job_get(struct db *db, const char *id, struct arena *arena, struct job_row **ret, struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    params_text(&params, id);
+    if (!uuid_valid(id))
+        return no_such_job(id, error);
+    if (db_run(db, &get, &params, &result, error) < 0)
+        return -1;
+    int rows = PQntuples(result);
+    if (rows == 0)
+        return no_such_job(id, error);
+    struct job_row *job = arena_alloc(arena, sizeof *job);
+    struct row row = {result, 0, 0};
+    if (read_job(&row, arena, job, error) < 0)
+        return -1;
+    job->n_tasks = PQgetisnull(result, 0, JOB_COLUMN_COUNT) ? 0 : rows;
+    job->tasks = arena_array(arena, (size_t)job->n_tasks + 1, sizeof *job->tasks);
+    for (int i = 0; i < job->n_tasks; i++) {
+        struct task_row *task = &job->tasks[i];
+        row = (struct row){result, i, JOB_COLUMN_COUNT};
+        if (read_task(&row, arena, task, error) < 0)
+            return -1;
+        job->n_tasks_ended += job_state_ended(task->state);
+        job->trials_planned += task->trials_planned;
+        job->trials_done += task->trials_done;
+    }
+    *ret = job;
+    return 0;
+}
+
+static int filter_params(const struct job_filter *filter, struct arena *arena, struct params *ret,
+                         struct error *error) {
+    enum job_state state;
+    if (filter->state && job_state_parse(filter->state, &state, error) < 0)
+        return -1;
+    if (filter->after && *filter->after && !uuid_valid(filter->after))
+        return error_set(error, ERROR_INVALID, "bad-cursor", "cursor", "The cursor is not one that a page gave.");
+    const char *equals = filter->label ? strchr(filter->label, '=') : NULL;
+    params_text(ret, filter->state);
+    params_text(ret, filter->model_id);
+    params_text(ret, equals ? arena_strndup(arena, filter->label, (size_t)(equals - filter->label)) : filter->label);
+    params_text(ret, equals ? equals + 1 : NULL);
+    params_text(ret, filter->after && *filter->after ? filter->after : NULL);
+    params_int(ret, filter->limit + 1);
+    return 0;
+}
+
+int job_list(struct db *db, const struct job_filter *filter, struct arena *arena, struct job_row **ret, int *ret_count,
+             bool *ret_more, struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    if (filter_params(filter, arena, &params, error) < 0)
+        return -1;
+    bool possible = !filter->model_id || uuid_valid(filter->model_id); /* else no job can have it */
+    if (possible && db_run(db, &list, &params, &result, error) < 0)
+        return -1;
+    int rows = PQntuples(result), count = rows > filter->limit ? filter->limit : rows;
+    struct job_row *jobs = arena_array(arena, (size_t)count + 1, sizeof *jobs);
+    for (int i = 0; i < count; i++) {
+        struct row row = {result, i, 0};
+        if (read_job(&row, arena, &jobs[i], error) < 0)
+            return -1;
+        jobs[i].n_tasks = (int)row_int(&row);
+        jobs[i].n_tasks_ended = (int)row_int(&row);
+        jobs[i].trials_planned = row_int(&row);
+        jobs[i].trials_done = row_int(&row);
+    }
+    *ret = jobs;
+    *ret_count = count;
+    *ret_more = rows > filter->limit;
+    return 0;
+}
+
+int job_counts(struct db *db, int64_t ret[JOB_STATE_COUNT], struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    if (db_run(db, &counts, NULL, &result, error) < 0)
+        return -1;
+    memset(ret, 0, JOB_STATE_COUNT * sizeof *ret);
+    for (int i = 0; i < PQntuples(result); i++) {
+        struct row row = {result, i, 0};
+        enum job_state state;
+        if (job_state_parse(row_raw(&row), &state, error) < 0)
+            return -1;
+        ret[state] = row_int(&row);
+    }
+    return 0;
+}
+
+/* --- Creating --- */
+
+struct creation {
+    const struct job_new *job;
+    char id[UUID_TEXT]; /* in: the one to give it; out: the one it has */
+    bool created;
+};
+
+static int find_made(struct pg *pg, struct creation *creation, bool *ret_found, struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    params_text(&params, creation->id);
+    params_text(&params, creation->job->idempotency_key);
+    if (pg_run(pg, &find, &params, &result, error) < 0)
+        return -1;
+    *ret_found = PQntuples(result) > 0;
+    if (*ret_found)
+        row_copy(&(struct row){result, 0, 0}, creation->id, sizeof creation->id);
+    return 0;
+}
+
+static int check_room(struct pg *pg, int64_t max_open, struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    params_int(&params, max_open);
+    if (max_open <= 0)
+        return 0;
+    if (pg_run(pg, &too_many, &params, &result, error) < 0)
+        return -1;
+    if (row_bool(&(struct row){result, 0, 0}))
+        return error_set(error, ERROR_LIMIT, "too-many-jobs", NULL,
+                         "%lld jobs wait or run already, the most that is allowed. Try again when some have ended.",
+                         (long long)max_open);
+    return 0;
+}
+
+static int check_model(struct pg *pg, const char *model_id, struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    params_text(&params, model_id);
+    if (uuid_valid(model_id) && pg_run(pg, &lock_model, &params, &result, error) < 0)
+        return -1;
+    if (PQntuples(result) == 0)
+        return error_set(error, ERROR_NOT_FOUND, "no-such-model", "model_id", "There is no model %.64s.", model_id);
+    return 0;
+}
+
+static int create(struct pg *pg, void *data, struct error *error) {
+    struct creation *creation = data;
+    const struct job_new *job = creation->job;
+    bool found;
+    creation->created = false;
+    if (find_made(pg, creation, &found, error) < 0)
+        return -1;
+    if (found)
+        return 0;
+    if (check_model(pg, job->model_id, error) < 0 || check_room(pg, job->max_open, error) < 0)
+        return -1;
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    params_text(&params, creation->id);
+    params_text(&params, job->model_id);
+    params_text(&params, job->device);
+    params_text(&params, job->key ? job->key : "");
+    params_int(&params, job->priority);
+    params_text(&params, job->options);
+    params_text(&params, job->labels);
+    params_text(&params, job->idempotency_key);
+    if (pg_run(pg, &insert, &params, &result, error) < 0)
+        return -1;
+    creation->created = PQntuples(result) == 1;
+    /* Nothing inserted: another request with the same key has just made it. */
+    return creation->created ? 0 : find_made(pg, creation, &found, error);
+}
+
+int job_create(struct db *db, const struct job_new *job, char ret_id[UUID_TEXT], bool *ret_created,
+               struct error *error) {
+    struct creation creation = {.job = job};
+    if (job->id && !uuid_valid(job->id))
+        return error_set(error, ERROR_INVALID, "bad-id", "id", "A job's id must be a UUID in lower case.");
+    if (job->id)
+        memcpy(creation.id, job->id, UUID_TEXT);
+    else
+        uuid_make(creation.id);
+    if (db_transaction(db, create, &creation, error) < 0)
+        return -1;
+    memcpy(ret_id, creation.id, UUID_TEXT);
+    *ret_created = creation.created;
+    return 0;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/store/queue_store.h"
+
+#include <string.h>
+
+#include "service/store/job_tx.h"
+#include "service/store/pg.h"
+
+static const struct statement claim = {
+    "queue_claim",
+    "WITH found AS (SELECT id FROM queue WHERE NOT held AND available_at <= now() AND attempts < $8::int"
+    "  AND (device_kind = 'any' OR device_kind = $3) AND (device_key = '' OR device_key = $5)"
+    "  AND (label = '' OR label = $6) ORDER BY priority DESC, id LIMIT 1 FOR UPDATE SKIP LOCKED) "
+    "UPDATE queue q SET token = $1, worker_id = $2, worker_kind = $3, ordinal = $4, attempts = q.attempts + 1,"
+    " available_at = now() + $7 * interval '1 second' FROM found WHERE q.id = found.id "
+    "RETURNING q.id, q.kind, q.job_id, q.task, q.attempts, (SELECT state FROM jobs WHERE id = q.job_id)"};
+static const struct statement renew = {
+    "queue_renew", "UPDATE queue SET available_at = now() + $3 * interval '1 second' WHERE id = $1 AND token = $2"};
+static const struct statement put_back = {
+    "queue_put_back",
+    "UPDATE queue SET token = NULL, worker_id = NULL, available_at = now() + $3 * interval '1 second',"
+    " attempts = attempts - $4::int WHERE id = $1 AND token = $2"};
+static const struct statement find_exhausted = {
+    "queue_find_exhausted",
+    "SELECT id, job_id, kind, task FROM queue WHERE attempts >= $1::int AND available_at <= now() "
+    "AND NOT held ORDER BY id LIMIT 100"};
+static const struct statement still_exhausted = {
+    "queue_still_exhausted", "SELECT 1 FROM queue WHERE id = $1 AND attempts >= $2::int AND available_at <= now()"};
+static const struct statement depth = {
+    "queue_depth", "SELECT count(*) FILTER (WHERE NOT held AND (token IS NULL OR available_at <= now())),"
+                   " count(*) FILTER (WHERE NOT held AND token IS NOT NULL AND available_at > now()),"
+                   " count(*) FILTER (WHERE held) FROM queue"};
+
+static const char *const kind_names[] = {[WORK_PLAN] = "plan", [WORK_TUNE] = "tune", [WORK_BUILD] = "build"};
+
+const char *work_kind_name(enum work_kind kind) {
+    return kind_names[kind];
+}
+
+static enum work_kind kind_of(const char *name) {
+    return strcmp(name, "plan") == 0 ? WORK_PLAN : strcmp(name, "tune") == 0 ? WORK_TUNE : WORK_BUILD;
+}
+
+/* --- Claiming --- */
+
+static int start_job(struct pg *pg, void *data, struct error *error) {
+    const struct work_item *item = data;
+    enum job_state state;
+    if (lease_hold(pg, item, &state, error) < 0)
+        return -1;
+    return state == JOB_QUEUED ? job_move(pg, item->job_id, state, JOB_RUNNING, NULL, error) : 0;
+}
+
+int queue_claim(struct db *db, const struct claimant *claimant, struct work_item *ret, bool *ret_found,
+                struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct work_item item = {0};
+    struct params params = {0};
+    uuid_make(item.token);
+    params_text(&params, item.token);
+    params_text(&params, claimant->worker_id);
+    params_text(&params, claimant->device_kind);
+    params_int(&params, claimant->ordinal);
+    params_text(&params, claimant->device_key);
+    params_text(&params, claimant->label ? claimant->label : "");
+    params_double(&params, claimant->lease_s);
+    params_int(&params, QUEUE_MAX_ATTEMPTS);
+    *ret_found = false;
+    if (db_run(db, &claim, &params, &result, error) < 0)
+        return -1;
+    if (PQntuples(result) == 0)
+        return 0;
+    struct row row = {result, 0, 0};
+    item.id = row_int(&row);
+    item.kind = kind_of(row_raw(&row));
+    row_copy(&row, item.job_id, sizeof item.job_id);
+    item.task = (int)row_int(&row);
+    item.attempts = (int)row_int(&row);
+    if (strcmp(row_raw(&row), "queued") == 0) {
+        struct error failure;
+        if (db_transaction(db, start_job, &item, &failure) < 0) {
+            if (strcmp(failure.code, "lease-lost") == 0) /* cancelled or paused in this moment */
+                return 0;
+            if (error)
+                *error = failure;
+            return -1;
+        }
+    }
+    *ret = item;
+    *ret_found = true;
+    return 0;
+}
+
+static int run_leased(struct db *db, const struct statement *statement, const struct params *params,
+                      struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    if (db_run(db, statement, params, &result, error) < 0)
+        return -1;
+    return pg_affected(result) == 1 ? 0 : lease_lost(error);
+}
+
+int queue_renew(struct db *db, const struct work_item *item, double lease_s, struct error *error) {
+    struct params params = {0};
+    params_int(&params, item->id);
+    params_text(&params, item->token);
+    params_double(&params, lease_s);
+    return run_leased(db, &renew, &params, error);
+}
+
+int queue_put_back(struct db *db, const struct work_item *item, double delay_s, bool counts, struct error *error) {
+    struct params params = {0};
+    params_int(&params, item->id);
+    params_text(&params, item->token);
+    params_double(&params, delay_s);
+    params_int(&params, counts || item->attempts == 0 ? 0 : 1);
+    return run_leased(db, &put_back, &params, error);
+}
+
+/* --- Running out of attempts --- */
+
+struct exhausted {
+    int64_t id;
+    char job_id[UUID_TEXT];
+    const char *kind;
+    int task;
+    bool failed;
+};
+
+static int fail_exhausted(struct pg *pg, void *data, struct error *error) {
+    struct exhausted *exhausted = data;
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    enum job_state state;
+    exhausted->failed = false;
+    if (job_lock(pg, exhausted->job_id, &state, error) < 0)
+        return -1;
+    params_int(&params, exhausted->id);
+    params_int(&params, QUEUE_MAX_ATTEMPTS);
+    if (pg_run(pg, &still_exhausted, &params, &result, error) < 0)
+        return -1;
+    if (PQntuples(result) == 0 || job_state_ended(state))
+        return 0;
+    struct error why;
+    if (exhausted->task >= 0)
+        error_set(&why, ERROR_INTERNAL, "work-lost", NULL,
+                  "The search of task %d was begun %d times, and each time its worker was lost without progress.",
+                  exhausted->task, QUEUE_MAX_ATTEMPTS);
+    else
+        error_set(&why, ERROR_INTERNAL, "work-lost", NULL,
+                  "The job's %s was begun %d times, and each time its worker was lost before the end.", exhausted->kind,
+                  QUEUE_MAX_ATTEMPTS);
+    exhausted->failed = true;
+    if (job_move(pg, exhausted->job_id, state, JOB_FAILED, &why, error) < 0 ||
+        queue_drop(pg, exhausted->job_id, error) < 0)
+        return -1;
+    return tasks_cancel(pg, exhausted->job_id, error);
+}
+
+int queue_expire(struct db *db, int *ret_failed, struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    int failed = 0;
+    params_int(&params, QUEUE_MAX_ATTEMPTS);
+    if (db_run(db, &find_exhausted, &params, &result, error) < 0)
+        return -1;
+    for (int i = 0; i < PQntuples(result); i++) {
+        struct row row = {result, i, 0};
+        struct exhausted exhausted = {.id = row_int(&row)};
+        row_copy(&row, exhausted.job_id, sizeof exhausted.job_id);
+        exhausted.kind = row_raw(&row);
+        exhausted.task = (int)row_int(&row);
+        struct error failure;
+        if (db_transaction(db, fail_exhausted, &exhausted, &failure) == 0) {
+            failed += exhausted.failed;
+        } else if (failure.class != ERROR_NOT_FOUND) {
+            if (error)
+                *error = failure;
+            return -1;
+        }
+    }
+    if (ret_failed)
+        *ret_failed = failed;
+    return 0;
+}
+
+int queue_depth(struct db *db, struct queue_depth *ret, struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    if (db_run(db, &depth, NULL, &result, error) < 0)
+        return -1;
+    struct row row = {result, 0, 0};
+    ret->waiting = row_int(&row);
+    ret->leased = row_int(&row);
+    ret->held = row_int(&row);
+    return 0;
+}

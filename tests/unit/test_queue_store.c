@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/pg_fixture.h"
+
+#include <pthread.h>
+
+#include "service/store/listener.h"
+#include "service/base/clock.h"
+
+static const struct tune_result tuned = {true, "trials", "conv2d.cpu", 7, "[[\"tile\",\"ot\",4]]", 1e-5, 1e-7, 2e-5};
+
+static struct work_item claim_as(struct fixture *f, const char *kind, const char *key, const char *label,
+                                 double lease_s) {
+    struct error error;
+    struct work_item item;
+    bool found;
+    char worker[UUID_TEXT];
+    uuid_make(worker);
+    OK(queue_claim(f->db, &(struct claimant){worker, kind, 0, key, label, lease_s}, &item, &found, &error));
+    return found ? item : (struct work_item){0};
+}
+
+static void add_job(struct fixture *f, const char *device, const char *key, int priority, char ret_id[UUID_TEXT]) {
+    struct error error;
+    bool created;
+    struct model_row *model = fixture_model(f, "network");
+    struct job_new new = {.model_id = model->id, .device = device, .key = key, .priority = priority, .options = "{}"};
+    OK(job_create(f->db, &new, ret_id, &created, &error));
+}
+
+Test(queue, the_first_claim_starts_the_job) {
+    struct fixture f = fixture_open();
+    char id[UUID_TEXT];
+    add_job(&f, "auto", NULL, 0, id);
+    struct work_item item = fixture_claim(&f);
+    cr_expect_str_eq(item.job_id, id);
+    cr_expect_eq(item.task, -1);
+    cr_expect_eq(item.attempts, 1);
+    struct job_row *job = fixture_get(&f, id);
+    cr_expect_eq(job->state, JOB_RUNNING);
+    cr_expect_gt(job->started_us, 0);
+    cr_expect_eq(fixture_claim(&f).id, 0);
+    fixture_close(&f);
+}
+
+Test(queue, higher_priority_comes_first_then_age) {
+    struct fixture f = fixture_open();
+    char low[UUID_TEXT], first[UUID_TEXT], second[UUID_TEXT];
+    add_job(&f, "auto", NULL, -1, low);
+    add_job(&f, "auto", NULL, 5, first);
+    add_job(&f, "auto", NULL, 5, second);
+    cr_expect_str_eq(fixture_claim(&f).job_id, first);
+    cr_expect_str_eq(fixture_claim(&f).job_id, second);
+    cr_expect_str_eq(fixture_claim(&f).job_id, low);
+    fixture_close(&f);
+}
+
+Test(queue, work_goes_only_to_devices_and_labels_that_were_asked_for) {
+    struct fixture f = fixture_open();
+    char id[UUID_TEXT];
+    add_job(&f, "cuda", "lab", 0, id);
+    cr_expect_eq(claim_as(&f, "cpu", "cpu/x", "lab", 60).id, 0);
+    cr_expect_eq(claim_as(&f, "cuda", "cuda/x", NULL, 60).id, 0);
+    cr_expect_eq(claim_as(&f, "cuda", "cuda/x", "home", 60).id, 0);
+    cr_expect_neq(claim_as(&f, "cuda", "cuda/x", "lab", 60).id, 0);
+    fixture_close(&f);
+}
+
+Test(queue, tasks_are_tuned_by_the_class_of_devices_that_the_plan_chose) {
+    struct fixture f = fixture_open();
+    char id[UUID_TEXT];
+    add_job(&f, "auto", NULL, 0, id);
+    fixture_plan(&f, 1);
+    cr_expect_eq(claim_as(&f, "cpu", "cpu/other/8", NULL, 60).id, 0);
+    cr_expect_eq(claim_as(&f, "cuda", "cuda/x", NULL, 60).id, 0);
+    struct work_item item = claim_as(&f, "cpu", FIXTURE_DEVICE, NULL, 60);
+    cr_expect_eq(item.kind, WORK_TUNE);
+    cr_expect_eq(item.task, 0);
+    fixture_close(&f);
+}
+
+struct claimer {
+    struct fixture *fixture;
+    int claimed[64];
+    int n;
+};
+
+static void *claim_all(void *data) {
+    struct claimer *claimer = data;
+    for (struct work_item item; (item = fixture_claim(claimer->fixture)).id != 0;)
+        claimer->claimed[claimer->n++] = item.task;
+    return NULL;
+}
+
+Test(queue, claims_at_once_give_each_item_to_one) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char id[UUID_TEXT];
+    struct task_new tasks[60];
+    struct claimer claimers[6];
+    pthread_t threads[6];
+    int times[60] = {0};
+    for (int i = 0; i < 60; i++)
+        tasks[i] = fixture_tasks[0];
+    add_job(&f, "cpu", NULL, 0, id);
+    struct work_item plan = fixture_claim(&f);
+    OK(queue_complete_plan(f.db, &plan, &(struct plan_result){"cpu", FIXTURE_DEVICE, tasks, 60}, &error));
+    for (int i = 0; i < 6; i++) {
+        claimers[i] = (struct claimer){.fixture = &f};
+        cr_assert_eq(pthread_create(&threads[i], NULL, claim_all, &claimers[i]), 0);
+    }
+    for (int i = 0; i < 6; i++) {
+        pthread_join(threads[i], NULL);
+        for (int k = 0; k < claimers[i].n; k++)
+            times[claimers[i].claimed[k]]++;
+    }
+    for (int i = 0; i < 60; i++)
+        cr_expect_eq(times[i], 1, "task %d was claimed %d times", i, times[i]);
+    fixture_close(&f);
+}
+
+Test(queue, a_lease_that_ran_out_is_another_workers) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char id[UUID_TEXT];
+    add_job(&f, "cpu", NULL, 0, id);
+    struct work_item lost = claim_as(&f, "cpu", FIXTURE_DEVICE, NULL, 0.01);
+    usleep(20000);
+    struct work_item taken = fixture_claim(&f);
+    cr_assert_eq(taken.id, lost.id);
+    cr_expect_eq(taken.attempts, 2);
+    cr_expect_str_neq(taken.token, lost.token);
+    struct plan_result plan = {"cpu", FIXTURE_DEVICE, fixture_tasks, 1};
+    FAILS(queue_renew(f.db, &lost, 60, &error), "lease-lost");
+    FAILS(queue_put_back(f.db, &lost, 0, true, &error), "lease-lost");
+    FAILS(queue_complete_plan(f.db, &lost, &plan, &error), "lease-lost");
+    cr_expect_eq(error.class, ERROR_CONFLICT);
+    FAILS(queue_fail(f.db, &lost, &(struct error){.class = ERROR_IO, .code = "x", .text = "y"}, &error), "lease-lost");
+    cr_expect_eq(fixture_get(&f, id)->n_tasks, 0);
+    OK(queue_complete_plan(f.db, &taken, &plan, &error));
+    FAILS(queue_complete_plan(f.db, &taken, &plan, &error), "lease-lost");
+    cr_expect_eq(fixture_get(&f, id)->n_tasks, 1);
+    fixture_close(&f);
+}
+
+Test(queue, a_lease_that_is_renewed_stays) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char id[UUID_TEXT];
+    add_job(&f, "cpu", NULL, 0, id);
+    struct work_item item = claim_as(&f, "cpu", FIXTURE_DEVICE, NULL, 0.01);
+    OK(queue_renew(f.db, &item, 60, &error));
+    usleep(20000);
+    cr_expect_eq(fixture_claim(&f).id, 0);
+    fixture_close(&f);
+}
+
+Test(queue, what_is_put_back_is_claimable_after_its_delay) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char id[UUID_TEXT];
+    struct queue_depth depth;
+    add_job(&f, "cpu", NULL, 0, id);
+    struct work_item item = fixture_claim(&f);
+    OK(queue_put_back(f.db, &item, 3600, true, &error));
+    cr_expect_eq(fixture_claim(&f).id, 0);
+    OK(queue_depth(f.db, &depth, &error));
+    cr_expect_eq(depth.waiting, 1);
+    fixture_sql(f.url, "UPDATE queue SET available_at = now()");
+    item = fixture_claim(&f);
+    cr_expect_eq(item.attempts, 2);
+    OK(queue_put_back(f.db, &item, 0, false, &error));
+    cr_expect_eq(fixture_claim(&f).attempts, 2);
+    OK(queue_depth(f.db, &depth, &error));
+    cr_expect_eq(depth.leased, 1);
+    fixture_close(&f);
+}
+
+Test(queue, an_item_that_is_lost_again_and_again_fails_its_job) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char id[UUID_TEXT];
+    int failed;
+    add_job(&f, "cpu", NULL, 0, id);
+    fixture_plan(&f, 2);
+    for (int i = 0; i < QUEUE_MAX_ATTEMPTS; i++) {
+        OK(queue_expire(f.db, &failed, &error));
+        cr_expect_eq(failed, 0);
+        cr_expect_eq(claim_as(&f, "cpu", FIXTURE_DEVICE, NULL, 0.001).task, 0);
+        usleep(5000);
+    }
+    cr_expect_eq(fixture_claim(&f).task, 1);
+    OK(queue_expire(f.db, &failed, &error));
+    cr_expect_eq(failed, 1);
+    struct job_row *job = fixture_get(&f, id);
+    cr_expect_eq(job->state, JOB_FAILED);
+    cr_expect_str_eq(job->error_code, "work-lost");
+    cr_expect_not_null(strstr(job->error_text, "task 0"), "%s", job->error_text);
+    cr_expect_eq(job->tasks[1].state, JOB_CANCELLED);
+    cr_expect_eq(fixture_number(f.url, "SELECT count(*) FROM queue"), 0);
+    fixture_close(&f);
+}
+
+Test(queue, the_last_task_of_a_job_brings_its_build) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char id[UUID_TEXT], so[SHA256_HEX];
+    const char *state;
+    add_job(&f, "cpu", NULL, 0, id);
+    fixture_plan(&f, 2);
+    struct work_item first = fixture_claim(&f), second = fixture_claim(&f);
+    OK(queue_begin_tune(f.db, &first, "conv2d.cpu", 50, f.arena, &state, &error));
+    cr_expect_null(state);
+    OK(queue_complete_tune(f.db, &first, &tuned, &error));
+    cr_expect_eq(fixture_claim(&f).id, 0);
+    OK(queue_complete_tune(f.db, &second, &(struct tune_result){false, "all_failed", .baseline_s = INFINITY}, &error));
+    struct work_item build = fixture_claim(&f);
+    cr_assert_eq(build.kind, WORK_BUILD);
+    fixture_blob(&f, "module", so);
+    OK(queue_complete_build(f.db, &build, &(struct build_result){"{\"p50_us\":12}", so, NULL}, &error));
+    struct job_row *job = fixture_get(&f, id);
+    cr_expect_eq(job->state, JOB_SUCCEEDED);
+    cr_expect_gt(job->finished_us, 0);
+    cr_expect_str_eq(job->module_so, so);
+    cr_expect_str_eq(job->module_tar, "");
+    cr_expect_str_eq(job->result, "{\"p50_us\":12}");
+    const struct task_row *task = &job->tasks[0];
+    cr_expect_eq(task->state, JOB_SUCCEEDED);
+    cr_expect_eq(task->trials_planned, 50);
+    cr_expect_str_eq(task->template, "conv2d.cpu");
+    cr_expect_eq(task->best_index, 7);
+    cr_expect_str_eq(task->best_entity, "[[\"tile\",\"ot\",4]]");
+    cr_expect_eq(task->best_s, 1e-5);
+    cr_expect_eq(task->best_spread_s, 1e-7);
+    cr_expect_eq(task->baseline_s, 2e-5);
+    cr_expect_eq(job->tasks[1].state, JOB_FAILED);
+    cr_expect_null(job->tasks[1].best_template);
+    cr_expect_eq(job->tasks[1].best_s, INFINITY);
+    cr_expect_eq(job->n_tasks_ended, 2);
+    OK(blob_delete(f.db, so, &error));
+    int64_t bytes;
+    OK(blob_size(f.db, so, &bytes, &error)); /* the job refers to it */
+    fixture_close(&f);
+}
+
+struct completer {
+    struct fixture *fixture;
+    struct work_item item;
+};
+
+static void *complete(void *data) {
+    struct completer *completer = data;
+    struct error error;
+    OK(queue_complete_tune(completer->fixture->db, &completer->item, &tuned, &error));
+    return NULL;
+}
+
+Test(queue, tasks_that_end_at_once_bring_one_build) {
+    struct fixture f = fixture_open();
+    char id[UUID_TEXT];
+    struct completer completers[3];
+    pthread_t threads[3];
+    add_job(&f, "cpu", NULL, 0, id);
+    fixture_plan(&f, 3);
+    for (int i = 0; i < 3; i++)
+        completers[i] = (struct completer){&f, fixture_claim(&f)};
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, complete, &completers[i]), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    cr_expect_eq(fixture_claim(&f).kind, WORK_BUILD);
+    cr_expect_eq(fixture_claim(&f).id, 0);
+    fixture_close(&f);
+}
+
+Test(queue, new_work_is_told_to_those_who_wait) {
+    struct fixture f = fixture_open();
+    struct error error;
+    struct listener *listener;
+    char id[UUID_TEXT], payload[LISTENER_PAYLOAD];
+    OK(listener_open(f.url, CHANNEL_QUEUE, &listener, &error));
+    add_job(&f, "auto", NULL, 0, id);
+    OK(listener_wait(listener, deadline_in_s(30), payload, &error));
+    cr_expect_str_eq(payload, "any");
+    fixture_plan(&f, 2);
+    OK(listener_wait(listener, deadline_in_s(30), payload, &error));
+    cr_expect_str_eq(payload, "cpu");
+    listener_close(listener);
+    fixture_close(&f);
+}
