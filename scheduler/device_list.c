@@ -4,12 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int add_one(const struct device_class *class, int ordinal, struct device_info *ret, int *count, struct error *error) {
+static int add_one(const struct device_class *class, int ordinal, struct device_info *ret, int *count,
+                   struct error *error) {
     if (*count == DEVICE_LIST_MAX)
-        return error_set(error, ERROR_LIMIT, "too-many-devices", "devices", "A worker takes at most %d devices.", DEVICE_LIST_MAX);
+        return error_set(error, ERROR_LIMIT, "too-many-devices", "devices", "A worker takes at most %d devices.",
+                         DEVICE_LIST_MAX);
     for (int i = 0; i < *count; i++)
         if (strcmp(ret[i].target.kind, class->kind) == 0 && ret[i].ordinal == ordinal)
-            return error_set(error, ERROR_INVALID, "bad-devices", "devices", "%s:%d is named twice.", class->kind, ordinal);
+            return error_set(error, ERROR_INVALID, "bad-devices", "devices", "%s:%d is named twice.", class->kind,
+                             ordinal);
     if (class->describe(ordinal, &ret[*count], error) < 0)
         return -1;
     ++*count;
@@ -39,7 +42,8 @@ static int add_named(const char *name, size_t len, struct device_info *ret, int 
     struct error why = {0};
     int here = class->count(&why);
     if (here == 0)
-        return error_set(error, ERROR_DEVICE, "no-device", "devices", "There is no %s device here: %.600s", kind, why.text);
+        return error_set(error, ERROR_DEVICE, "no-device", "devices", "There is no %s device here: %.600s", kind,
+                         why.text);
     if (kind_len == len)
         return strcmp(kind, "cpu") == 0 ? add_one(class, 0, ret, count, error) : add_all(class, ret, count, error);
     char *end;
@@ -66,8 +70,9 @@ int device_list(const char *text, struct device_info ret[DEVICE_LIST_MAX], int *
         }
     }
     if (count == 0)
-        return error_set(error, ERROR_DEVICE, "no-device", "devices",
-                         "There is no device to tune on: neither a GPU nor a C compiler was found. `warptune doctor` says more.");
+        return error_set(
+            error, ERROR_DEVICE, "no-device", "devices",
+            "There is no device to tune on: neither a GPU nor a C compiler was found. `warptune doctor` says more.");
     *ret_count = count;
     return 0;
 }

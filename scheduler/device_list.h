@@ -11,6 +11,7 @@
  * auto: every GPU, else the CPU; all: every GPU and the CPU. At most DEVICE_LIST_MAX. ERROR_INVALID for text that names
  * no device, ERROR_DEVICE when one that was named is not here, with the reason.
  */
-int device_list(const char *text, struct device_info ret[DEVICE_LIST_MAX], int *ret_count, struct error *error) MUST_CHECK;
+int device_list(const char *text, struct device_info ret[DEVICE_LIST_MAX], int *ret_count,
+                struct error *error) MUST_CHECK;
 
 #endif

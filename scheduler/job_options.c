@@ -6,11 +6,11 @@
 
 #include "service/base/json.h"
 
-static const char *const body_fields[] = {"model_id", "device", "precision", "layout",   "batch",  "tuner",
-                                          "measure",  "budget_s", "priority", "key", "labels", NULL};
+static const char *const body_fields[] = {"model_id", "device",   "precision", "layout", "batch",  "tuner",
+                                          "measure",  "budget_s", "priority",  "key",    "labels", NULL};
 static const char *const tuner_fields[] = {"name", "trials", "early_stopping", "seed", NULL};
-static const char *const measure_fields[] = {"number",    "repeat",          "min_repeat_ms", "timeout_s",
-                                             "build_timeout_s", "cooldown_s", NULL};
+static const char *const measure_fields[] = {"number",     "repeat", "min_repeat_ms", "timeout_s", "build_timeout_s",
+                                             "cooldown_s", NULL};
 
 /* Puts the outer object's name before the field at fault: "trials" becomes "tuner.trials". */
 static int nested(const char *outer, struct error *error) {
@@ -35,7 +35,8 @@ static int read_choice(struct json_object *object, const char *field, const char
         size_t len = strlen(list);
         snprintf(list + len, sizeof list - len, "%s%s", i ? ", " : "", allowed[i]);
     }
-    return error_set(error, ERROR_INVALID, "bad-value", field, "'%s' is '%.60s', but must be one of: %s.", field, text, list);
+    return error_set(error, ERROR_INVALID, "bad-value", field, "'%s' is '%.60s', but must be one of: %s.", field, text,
+                     list);
 }
 
 static int read_tuner(struct json_object *tuner, struct job_options *options, struct error *error) {
@@ -68,7 +69,8 @@ static int check_labels(struct json_object *labels, struct error *error) {
     if (json_object_object_length(labels) > 32)
         return error_set(error, ERROR_INVALID, "too-many-labels", "labels", "A job may carry at most 32 labels.");
     json_object_object_foreach(labels, name, value) {
-        if (!json_object_is_type(value, json_type_string) || strlen(name) > 63 || json_object_get_string_len(value) > 255)
+        if (!json_object_is_type(value, json_type_string) || strlen(name) > 63 ||
+            json_object_get_string_len(value) > 255)
             return error_set(error, ERROR_INVALID, "bad-label", "labels",
                              "Label '%.63s' must be a text of at most 255 bytes, under a name of at most 63.", name);
     }
@@ -95,7 +97,8 @@ int job_options_read(struct json_object *body, struct job_options *ret, struct e
         json_read_object(body, "measure", JSON_OPTIONAL, &measure, error) < 0 ||
         json_read_object(body, "labels", JSON_OPTIONAL, &options.labels, error) < 0)
         return -1;
-    if ((tuner && read_tuner(tuner, &options, error) < 0) || (measure && read_measure(measure, &options.measure, error) < 0) ||
+    if ((tuner && read_tuner(tuner, &options, error) < 0) ||
+        (measure && read_measure(measure, &options.measure, error) < 0) ||
         (options.labels && check_labels(options.labels, error) < 0))
         return -1;
     options.device = devices[device];
@@ -106,7 +109,8 @@ int job_options_read(struct json_object *body, struct job_options *ret, struct e
 }
 
 struct json_object *job_options_json(const struct job_options *options) {
-    struct json_object *body = json_object_new_object(), *tuner = json_object_new_object(), *measure = json_object_new_object();
+    struct json_object *body = json_object_new_object(), *tuner = json_object_new_object(),
+                       *measure = json_object_new_object();
     json_add_string(body, "model_id", options->model_id);
     json_add_string(body, "device", options->device);
     json_add_string(body, "precision", options->precision);

@@ -26,9 +26,9 @@ struct job_options {
     int64_t early_stopping; /* 0: never */
     int64_t seed;
     struct measure_options measure;
-    double budget_s;  /* wall clock of the whole search; 0: none */
-    int64_t priority; /* higher first, -100 to 100 */
-    const char *key;  /* only workers with this label; empty: any */
+    double budget_s;            /* wall clock of the whole search; 0: none */
+    int64_t priority;           /* higher first, -100 to 100 */
+    const char *key;            /* only workers with this label; empty: any */
     struct json_object *labels; /* object of strings, borrowed from the body; or NULL */
 };
 

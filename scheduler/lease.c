@@ -13,8 +13,8 @@
 struct lease {
     struct work_item item;
     atomic_bool lost;
-    bool renewing;          /* the keeper is using it just now: release waits */
-    int64_t renewed_ns;     /* when it was last renewed, or taken */
+    bool renewing;      /* the keeper is using it just now: release waits */
+    int64_t renewed_ns; /* when it was last renewed, or taken */
     struct lease *next;
 };
 
@@ -92,7 +92,8 @@ int lease_keeper_start(struct db *db, struct lease_keeper **ret, struct error *e
     int code = pthread_create(&keeper->thread, NULL, keeper_main, keeper);
     if (code != 0) {
         free(keeper);
-        return error_set(error, ERROR_INTERNAL, "no-threads", NULL, "No thread could be made to keep leases: %s.", strerror(code));
+        return error_set(error, ERROR_INTERNAL, "no-threads", NULL, "No thread could be made to keep leases: %s.",
+                         strerror(code));
     }
     *ret = keeper;
     return 0;

@@ -136,7 +136,8 @@ int slot_start(const struct slot_config *config, struct slot **ret, struct error
     if (code != 0) {
         listener_close(slot->listener);
         free(slot);
-        return error_set(error, ERROR_INTERNAL, "no-threads", NULL, "No thread could be made for a device: %s.", strerror(code));
+        return error_set(error, ERROR_INTERNAL, "no-threads", NULL, "No thread could be made for a device: %s.",
+                         strerror(code));
     }
     *ret = slot;
     return 0;

@@ -44,7 +44,8 @@ bool step_must_stop(void *data) {
 
 int step_stopped(const struct step *step, struct error *error) {
     if (lease_lost(step->lease))
-        return error_set(error, ERROR_CONFLICT, "lease-lost", NULL, "The job was cancelled or paused, or the lease ran out.");
+        return error_set(error, ERROR_CONFLICT, "lease-lost", NULL,
+                         "The job was cancelled or paused, or the lease ran out.");
     return error_set(error, ERROR_CANCELLED, "stopping", NULL, "The worker is stopping.");
 }
 

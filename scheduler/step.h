@@ -36,7 +36,8 @@ int step_build(struct step *step, struct error *error) MUST_CHECK;
 int step_load_job(struct step *step, struct job_row **ret_job, struct job_options *ret_options,
                   struct error *error) MUST_CHECK;
 /* The model's file in the blob cache. */
-int step_fetch_model(struct step *step, const struct job_row *job, const char **ret_path, struct error *error) MUST_CHECK;
+int step_fetch_model(struct step *step, const struct job_row *job, const char **ret_path,
+                     struct error *error) MUST_CHECK;
 /* True when the step must end now: the worker stops, or the lease is lost. `data` is the step. */
 bool step_must_stop(void *data);
 /* Fills the error that such an end is. Returns -1. */

@@ -146,8 +146,9 @@ int step_build(struct step *step, struct error *error) {
     if (module_evaluate(&request, deadline_in_s(EVALUATE_S), &evaluation, error) < 0)
         return -1;
     if (!(evaluation.error <= ACCEPTED_ERROR))
-        return error_set(error, ERROR_DEVICE, "wrong-answer", NULL,
-                         "The module's output differs from the reference by %.3g of the largest number; at most %.3g is accepted.",
-                         evaluation.error, ACCEPTED_ERROR);
+        return error_set(
+            error, ERROR_DEVICE, "wrong-answer", NULL,
+            "The module's output differs from the reference by %.3g of the largest number; at most %.3g is accepted.",
+            evaluation.error, ACCEPTED_ERROR);
     return store(&build, &evaluation, error);
 }

@@ -14,7 +14,8 @@ static int planned_trials(struct step *step, const struct job_options *options, 
         return -1;
     const struct template *template = template_for(template_builtin, workload, &step->device->target);
     if (!template)
-        return error_set(error, ERROR_DEVICE, "no-template", NULL, "No kernel serves %.600s on %s.", key, step->device->key);
+        return error_set(error, ERROR_DEVICE, "no-template", NULL, "No kernel serves %.600s on %s.", key,
+                         step->device->key);
     struct space *space = template->space(workload, &step->device->target, step->arena);
     *ret = options->trials < space->size ? options->trials : space->size;
     return 0;

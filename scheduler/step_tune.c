@@ -25,9 +25,9 @@ struct tuning {
     const struct template *template;
     struct space *space;
     struct search *search;
-    int64_t best_seen;        /* index whose spread is kept */
+    int64_t best_seen; /* index whose spread is kept */
     double best_spread_s;
-    enum stop_reason cut;     /* why it ends before the search itself would */
+    enum stop_reason cut; /* why it ends before the search itself would */
 };
 
 static void release_search(void *data) {
@@ -156,7 +156,8 @@ static int measure_batch(struct tuning *tuning, const int64_t *index, int n, str
         trials[i].index = index[i];
     }
     struct measure_callbacks callbacks = {.data = step, .stop = step_must_stop};
-    int status = measurer_run(*step->measurer, tuning->workload, &tuning->options.measure, trials, n, &callbacks, error);
+    int status =
+        measurer_run(*step->measurer, tuning->workload, &tuning->options.measure, trials, n, &callbacks, error);
     if (status < 0 && error->class == ERROR_CANCELLED)
         status = step_stopped(step, error);
     if (status == 0)

@@ -15,12 +15,12 @@
 struct db;
 
 struct worker_config {
-    struct db *db;          /* outlives the worker */
-    const char *data_dir;   /* blobs/, code/ and work/ lie in it */
-    const char *devices;    /* "auto", "all", or "cpu,cuda:0" */
-    const char *key;        /* label; empty: none */
-    const char *program;    /* answers the `child` verbs; NULL: this one */
-    int builders;           /* compiler processes of each device; 0: one for each core */
+    struct db *db;        /* outlives the worker */
+    const char *data_dir; /* blobs/, code/ and work/ lie in it */
+    const char *devices;  /* "auto", "all", or "cpu,cuda:0" */
+    const char *key;      /* label; empty: none */
+    const char *program;  /* answers the `child` verbs; NULL: this one */
+    int builders;         /* compiler processes of each device; 0: one for each core */
 };
 
 struct worker;

@@ -10,7 +10,8 @@
 
 static const char help[] =
     "usage: warptune reference MODEL.onnx [--input X.pb|ramp|random]… [--batch N] -o Y.pb [-o Y2.pb]…\n\n"
-    "Computes the network's outputs with plain loops on the host, sums in double precision, and writes each as an ONNX\n"
+    "Computes the network's outputs with plain loops on the host, sums in double precision, and writes each as an "
+    "ONNX\n"
     "TensorProto: what a compiled module's output is to be held against (`warptune run --expect Y.pb`).";
 
 enum { INPUT, BATCH, OUTPUT, HELP };

@@ -10,9 +10,12 @@
 #include "service/tensor_files.h"
 
 static const char help[] =
-    "usage: warptune run MODULE [--input X.pb|ramp|random]… [--expect Y.pb]… [--repeat N] [--tolerance T] [--device N]\n\n"
-    "Loads a compiled module, runs it N times (100 by default) and prints latency percentiles as JSON. Several inputs or\n"
-    "expected outputs: the option again, in order; an input that is not given is `ramp`, arange(n)/n. Exit status 1 when\n"
+    "usage: warptune run MODULE [--input X.pb|ramp|random]… [--expect Y.pb]… [--repeat N] [--tolerance T] [--device "
+    "N]\n\n"
+    "Loads a compiled module, runs it N times (100 by default) and prints latency percentiles as JSON. Several inputs "
+    "or\n"
+    "expected outputs: the option again, in order; an input that is not given is `ramp`, arange(n)/n. Exit status 1 "
+    "when\n"
     "an output differs from what is expected by more than T (1e-3) of the largest expected number.";
 
 enum { INPUT, EXPECT, REPEAT, TOLERANCE, DEVICE, HELP };
@@ -91,12 +94,9 @@ out:
 
 int cmd_run(int argc, char **argv) {
     struct error error;
-    struct option_spec specs[] = {[INPUT] = {"--input"},
-                                  [EXPECT] = {"--expect"},
-                                  [REPEAT] = {"--repeat"},
-                                  [TOLERANCE] = {"--tolerance"},
-                                  [DEVICE] = {"--device"},
-                                  [HELP] = {"--help", "-h", true}};
+    struct option_spec specs[] = {
+        [INPUT] = {"--input"},         [EXPECT] = {"--expect"}, [REPEAT] = {"--repeat"},
+        [TOLERANCE] = {"--tolerance"}, [DEVICE] = {"--device"}, [HELP] = {"--help", "-h", true}};
     const char *path = NULL;
     int n_paths;
     int64_t repeat, ordinal;

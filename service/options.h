@@ -11,14 +11,15 @@
 #define OPTION_MAX_VALUES 32
 
 struct option_spec {
-    const char *name;                     /* "--repeat", "-o" */
-    const char *alias;                    /* another name, or NULL */
-    bool is_flag;                         /* takes no value; values[0] is then "" */
+    const char *name;                      /* "--repeat", "-o" */
+    const char *alias;                     /* another name, or NULL */
+    bool is_flag;                          /* takes no value; values[0] is then "" */
     const char *values[OPTION_MAX_VALUES]; /* out, in order */
-    int n_values;                         /* out */
+    int n_values;                          /* out */
 };
 
-/* Fills the specs and up to max_positional positional arguments; argv[0] is skipped. ERROR_INVALID names what is off. */
+/* Fills the specs and up to max_positional positional arguments; argv[0] is skipped. ERROR_INVALID names what is off.
+ */
 int options_parse(int argc, char **argv, struct option_spec *specs, int n_specs, const char **positional,
                   int max_positional, int *ret_positional, struct error *error) MUST_CHECK;
 /* The first value of an option as a number in [min, max]; `fallback` when it was not given. */

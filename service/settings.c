@@ -21,14 +21,17 @@ struct setting {
     const char *help;
 };
 
-#define TEXT(field, option, fallback, help) {option, SETTING_TEXT, offsetof(struct settings, field), fallback, 0, 0, help}
-#define FLAG(field, option, help) {option, SETTING_FLAG, offsetof(struct settings, field), "0", 0, 1, help}
+#define TEXT(field, option, fallback, help) \
+    { option, SETTING_TEXT, offsetof(struct settings, field), fallback, 0, 0, help }
+#define FLAG(field, option, help) \
+    { option, SETTING_FLAG, offsetof(struct settings, field), "0", 0, 1, help }
 #define NUMBER(field, option, fallback, min, max, help) \
-    {option, SETTING_NUMBER, offsetof(struct settings, field), fallback, min, max, help}
+    { option, SETTING_NUMBER, offsetof(struct settings, field), fallback, min, max, help }
 
 static const struct setting table[] = {
     TEXT(listen, "listen", "127.0.0.1:8080", "address and port to serve HTTP on; port 0 takes a free one"),
-    TEXT(data_dir, "data-dir", "", "folder for the private database and caches (default ~/.local/share/warptune; /var/lib/warptune as root)"),
+    TEXT(data_dir, "data-dir", "",
+         "folder for the private database and caches (default ~/.local/share/warptune; /var/lib/warptune as root)"),
     TEXT(database_url, "database-url", "", "PostgreSQL to use; without it a private cluster runs in the data folder"),
     TEXT(devices, "devices", "auto", "what to tune on: cpu, cuda:0, a list of them, all, or auto (GPUs, else the CPU)"),
     TEXT(key, "key", "", "a label of this worker that jobs can ask for"),
@@ -62,8 +65,8 @@ static int assign(struct settings *settings, const struct setting *setting, cons
     long long number = strtoll(value, &end, 10);
     if (end == value || *end || errno || number < setting->min || number > setting->max)
         return error_set(error, ERROR_INVALID, "bad-setting", setting->name,
-                         "%s: '%s' is '%.60s', but must be a whole number from %lld to %lld.", where, setting->name, value,
-                         (long long)setting->min, (long long)setting->max);
+                         "%s: '%s' is '%.60s', but must be a whole number from %lld to %lld.", where, setting->name,
+                         value, (long long)setting->min, (long long)setting->max);
     if (setting->type == SETTING_FLAG)
         *(bool *)field = number != 0;
     else
@@ -102,7 +105,8 @@ static int read_line(struct settings *settings, char *line, const char *where, s
     char *name = trim(text);
     const struct setting *setting = find(name, strlen(name));
     if (!setting)
-        return error_set(error, ERROR_INVALID, "unknown-setting", name, "%s: there is no setting '%.60s'.", where, name);
+        return error_set(error, ERROR_INVALID, "unknown-setting", name, "%s: there is no setting '%.60s'.", where,
+                         name);
     return assign(settings, setting, trim(equals + 1), where, error);
 }
 
@@ -131,7 +135,8 @@ static int read_option(struct settings *settings, int argc, char **argv, int *in
     const char *name = option + 2, *equals = strchr(name, '=');
     const struct setting *setting = find(name, equals ? (size_t)(equals - name) : strlen(name));
     if (!setting)
-        return error_set(error, ERROR_INVALID, "unknown-option", option, "There is no option '%.80s'; see --help.", option);
+        return error_set(error, ERROR_INVALID, "unknown-option", option, "There is no option '%.80s'; see --help.",
+                         option);
     if (setting->type == SETTING_FLAG && !equals)
         return assign(settings, setting, "1", "command line", error);
     if (equals)
@@ -185,5 +190,7 @@ void settings_help(struct buf *ret) {
             buf_printf(ret, " [%s]", setting->fallback);
         buf_putc(ret, '\n');
     }
-    buf_puts(ret, "  --config FILE        reads `name = value` lines; every setting is also WARPTUNE_NAME in the environment\n");
+    buf_puts(
+        ret,
+        "  --config FILE        reads `name = value` lines; every setting is also WARPTUNE_NAME in the environment\n");
 }

@@ -13,7 +13,8 @@ int tensor_source(const char *source, const char *name, int index, size_t n, str
     if (ramp || strcmp(source, "random") == 0) {
         float *data = arena_try_alloc(arena, n * sizeof *data);
         if (!data)
-            return error_set(error, ERROR_LIMIT, "out-of-memory", name, "There is no memory for input %d (%s).", index, name);
+            return error_set(error, ERROR_LIMIT, "out-of-memory", name, "There is no memory for input %d (%s).", index,
+                             name);
         if (ramp)
             module_fill_ramp(data, n);
         else

@@ -145,7 +145,8 @@ int search_restore(struct search *search, struct json_object *state, struct erro
     struct json_object *errors, *tuner;
     if (json_read_int(state, "proposed", JSON_REQUIRED, 0, INT64_MAX, &search->proposed, error) < 0 ||
         json_read_int(state, "done", JSON_REQUIRED, 0, INT64_MAX, &progress->done, error) < 0 ||
-        json_read_int(state, "best_index", JSON_REQUIRED, -1, search->space->size - 1, &progress->best_index, error) < 0 ||
+        json_read_int(state, "best_index", JSON_REQUIRED, -1, search->space->size - 1, &progress->best_index, error) <
+            0 ||
         json_read_int(state, "best_at", JSON_REQUIRED, 0, INT64_MAX, &progress->best_at, error) < 0 ||
         json_read_array(state, "errors", JSON_REQUIRED, &errors, error) < 0 ||
         json_read_object(state, "tuner", JSON_REQUIRED, &tuner, error) < 0)

@@ -18,13 +18,13 @@
 
 enum stop_reason {
     STOP_NONE,
-    STOP_TRIALS,          /* as many as were asked for */
+    STOP_TRIALS, /* as many as were asked for */
     STOP_EARLY_STOPPING,
     STOP_SPACE_EXHAUSTED,
-    STOP_BUDGET,          /* the job's wall-clock budget */
-    STOP_AT_FLOOR,        /* as fast as the device allows */
+    STOP_BUDGET,   /* the job's wall-clock budget */
+    STOP_AT_FLOOR, /* as fast as the device allows */
     STOP_CANCELLED,
-    STOP_ALL_FAILED,      /* every trial failed: there is no best */
+    STOP_ALL_FAILED, /* every trial failed: there is no best */
 };
 const char *stop_reason_name(enum stop_reason reason); /* "trials", "early_stopping", … */
 
@@ -33,14 +33,14 @@ struct search_options {
     int64_t trials;         /* at most so many, the baseline included */
     int64_t early_stopping; /* 0: never */
     uint64_t seed;
-    int64_t fallback;       /* index of the baseline configuration */
+    int64_t fallback; /* index of the baseline configuration */
 };
 
 struct search_progress {
-    int64_t done;                 /* trials recorded */
-    int64_t best_index;           /* -1: none succeeded yet */
-    double best_s, baseline_s;    /* seconds; infinity when none */
-    int64_t best_at;              /* number (from 0) of the best trial */
+    int64_t done;              /* trials recorded */
+    int64_t best_index;        /* -1: none succeeded yet */
+    double best_s, baseline_s; /* seconds; infinity when none */
+    int64_t best_at;           /* number (from 0) of the best trial */
     int64_t errors[TRIAL_ERROR_COUNT];
 };
 

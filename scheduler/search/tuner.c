@@ -23,6 +23,6 @@ int tuner_find(const char *name, const struct tuner_class **ret, struct error *e
         memcpy(names + used, classes[i]->name, len + 1);
         used += len;
     }
-    return error_set(error, ERROR_INVALID, "unknown-tuner", "tuner.name", "There is no tuner '%.40s'. Choose one of: %s.",
-                     name, names);
+    return error_set(error, ERROR_INVALID, "unknown-tuner", "tuner.name",
+                     "There is no tuner '%.40s'. Choose one of: %s.", name, names);
 }

@@ -34,10 +34,11 @@ Test(job_options, only_the_model_is_required) {
 }
 
 Test(job_options, reads_back_what_it_writes) {
-    struct json_object *body = parse("{\"model_id\": \"m\", \"device\": \"cpu\", \"layout\": \"nchw\", \"batch\": 4, \"priority\": -3,"
-                                     "\"tuner\": {\"name\": \"gridsearch\", \"trials\": 7, \"early_stopping\": 5, \"seed\": 11},"
-                                     "\"measure\": {\"number\": 2, \"repeat\": 5, \"min_repeat_ms\": 1.5, \"timeout_s\": 3},"
-                                     "\"budget_s\": 60, \"key\": \"lab\", \"labels\": {\"ci\": \"yes\"}}");
+    struct json_object *body =
+        parse("{\"model_id\": \"m\", \"device\": \"cpu\", \"layout\": \"nchw\", \"batch\": 4, \"priority\": -3,"
+              "\"tuner\": {\"name\": \"gridsearch\", \"trials\": 7, \"early_stopping\": 5, \"seed\": 11},"
+              "\"measure\": {\"number\": 2, \"repeat\": 5, \"min_repeat_ms\": 1.5, \"timeout_s\": 3},"
+              "\"budget_s\": 60, \"key\": \"lab\", \"labels\": {\"ci\": \"yes\"}}");
     struct job_options first, second;
     struct error error = {0};
     cr_assert_eq(job_options_read(body, &first, &error), 0, "%s", error.text);

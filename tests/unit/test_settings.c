@@ -34,8 +34,8 @@ Test(settings, command_line_beats_environment_beats_file_beats_default) {
     write_file(path, "# a comment\n\n  key = from-file \nlog-level = debug\nmax-waiters=7\n");
     setenv("WARPTUNE_CONFIG", path, 1);
     setenv("WARPTUNE_KEY", "from-environment", 1);
-    cr_assert_eq(load(&settings, arena, &error, 3, "--key=from-command-line", "--no-worker", "--max-waiters=9"), 0, "%s",
-                 error.text);
+    cr_assert_eq(load(&settings, arena, &error, 3, "--key=from-command-line", "--no-worker", "--max-waiters=9"), 0,
+                 "%s", error.text);
     cr_assert_str_eq(settings.key, "from-command-line");
     cr_assert_str_eq(settings.log_level, "debug");
     cr_assert_eq(settings.max_waiters, 9);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_serve.c: the composition root of the server: database, waiting room, HTTP, worker; stopped in reverse. */
+#include <stdio.h>
+
+#include "api/hub.h"
+#include "api/server.h"
+#include "scheduler/worker.h"
+#include "service/base/log.h"
+#include "service/commands.h"
+#include "service/serving.h"
+
+struct parts {
+    struct serving serving;
+    struct api api;
+    struct hub *hub;
+    struct server *server;
+    struct worker *worker;
+};
+
+static int start(struct parts *parts, struct error *error) {
+    const struct settings *settings = &parts->serving.settings;
+    if (serving_open_database(&parts->serving, true, error) < 0 ||
+        hub_new(parts->serving.database_url, (int)settings->max_waiters, &parts->hub, error) < 0)
+        return -1;
+    parts->api = (struct api){.db = parts->serving.db,
+                              .hub = parts->hub,
+                              .data_dir = settings->data_dir,
+                              .max_upload_bytes = settings->max_upload_mb << 20,
+                              .max_json_bytes = 1 << 20,
+                              .max_open_jobs = settings->max_open_jobs,
+                              .request_timeout_s = settings->request_timeout_s};
+    struct worker_config worker = {.db = parts->serving.db,
+                                   .data_dir = settings->data_dir,
+                                   .devices = settings->devices,
+                                   .key = settings->key,
+                                   .builders = (int)settings->builders};
+    if (!settings->no_worker && worker_start(&worker, &parts->worker, error) < 0)
+        return -1;
+    struct server_config server = {.listen = settings->listen,
+                                   .threads = (int)settings->http_threads,
+                                   .max_connections = (int)settings->max_connections};
+    return server_start(&parts->api, &server, &parts->server, error);
+}
+
+static void stop(struct parts *parts) {
+    server_stop(parts->server);
+    worker_stop(parts->worker);
+    hub_free(parts->hub);
+    serving_close(&parts->serving);
+}
+
+int cmd_serve(int argc, char **argv) {
+    struct parts parts = {0};
+    struct error error;
+    int status = serving_settings(
+        &parts.serving, "serve",
+        "Serves the HTTP interface, with a worker beside it. Without --database-url a private PostgreSQL cluster runs\n"
+        "in the data folder and stops with the server.",
+        argc, argv);
+    if (status >= 0)
+        return status;
+    serving_block_signals();
+    if (start(&parts, &error) < 0) {
+        status = command_failed("serve", &error);
+    } else {
+        printf("listening on %s\n", server_url(parts.server));
+        fflush(stdout);
+        log_line(LOG_INFO, "listening on %s", server_url(parts.server));
+        serving_wait_for_signal();
+        log_line(LOG_INFO, "stopping");
+        status = 0;
+    }
+    stop(&parts);
+    return status;
+}

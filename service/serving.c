@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/serving.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "service/base/file.h"
+#include "service/base/log.h"
+#include "service/commands.h"
+#include "service/store/migrate.h"
+
+static void print_help(const char *verb, const char *summary) {
+    struct buf text CLEANUP(buf_release) = BUF_INIT(1 << 16);
+    settings_help(&text);
+    printf("usage: warptune %s [--OPTION VALUE]…\n\n%s\n\n%s", verb, summary, buf_str(&text));
+}
+
+int serving_settings(struct serving *serving, const char *verb, const char *summary, int argc, char **argv) {
+    struct error error;
+    enum log_level level = LOG_INFO;
+    memset(serving, 0, sizeof *serving);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help(verb, summary);
+            return 0;
+        }
+    }
+    serving->arena = arena_new(0);
+    if (settings_load(&serving->settings, argc, argv, serving->arena, &error) < 0 ||
+        log_level_parse(serving->settings.log_level, &level, &error) < 0) {
+        arena_free(serving->arena);
+        serving->arena = NULL;
+        return command_misused(verb, "%s", error.text);
+    }
+    log_init(level);
+    return -1;
+}
+
+/* The folder may be walked through, so that the cluster inside it can belong to another user. */
+static int make_data_dir(const char *path, struct error *error) {
+    if (file_make_dirs(path, error) < 0)
+        return error_prefix(error, "making the data folder: ");
+    if (chmod(path, 0711) < 0)
+        return error_set(error, ERROR_IO, "data-dir", "data-dir", "%s is not ours to use: %m.", path);
+    return 0;
+}
+
+int serving_open_database(struct serving *serving, bool may_start_cluster, struct error *error) {
+    const struct settings *settings = &serving->settings;
+    serving->database_url = settings->database_url;
+    if (!*settings->database_url && !may_start_cluster)
+        return error_set(error, ERROR_INVALID, "no-database", "database-url",
+                         "It needs --database-url (or WARPTUNE_DATABASE_URL): the server's database.");
+    if (make_data_dir(settings->data_dir, error) < 0)
+        return -1;
+    if (!*settings->database_url) {
+        struct cluster_options options = {.data_dir = settings->data_dir};
+        if (cluster_start(&options, &serving->cluster, error) < 0)
+            return -1;
+        serving->database_url = cluster_url(serving->cluster);
+    }
+    struct db_options options = {.url = serving->database_url};
+    if (db_open(&options, &serving->db, error) < 0)
+        return -1;
+    return migrate_run(serving->db, NULL, error);
+}
+
+static void stop_signals(sigset_t *set) {
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+}
+
+void serving_block_signals(void) {
+    sigset_t set;
+    stop_signals(&set);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+void serving_wait_for_signal(void) {
+    sigset_t set;
+    int signal_number;
+    stop_signals(&set);
+    while (sigwait(&set, &signal_number) != 0)
+        continue;
+}
+
+void serving_close(struct serving *serving) {
+    db_close(serving->db);
+    cluster_stop(serving->cluster);
+    arena_free(serving->arena);
+}

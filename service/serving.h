@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * serving.h: what `serve`, `worker` and `migrate` have in common: settings, the log, the database (a private cluster
+ * when none is named), and waiting for the signal to stop.
+ */
+#ifndef WARPTUNE_SERVING_H
+#define WARPTUNE_SERVING_H
+
+#include "service/settings.h"
+#include "service/store/cluster.h"
+#include "service/store/db.h"
+
+struct serving {
+    struct arena *arena;
+    struct settings settings;
+    struct cluster *cluster; /* NULL when a database was named */
+    struct db *db;
+    const char *database_url;
+};
+
+/*
+ * Reads the settings and starts the log. Returns -1 to go on, or the exit status to end with at once: 0 after --help,
+ * 2 when the command line is wrong.
+ */
+int serving_settings(struct serving *serving, const char *verb, const char *summary, int argc, char **argv);
+/* Opens the database; with `may_start_cluster`, a private cluster in the data folder when no database is named. */
+int serving_open_database(struct serving *serving, bool may_start_cluster, struct error *error) MUST_CHECK;
+/* Blocks SIGTERM and SIGINT in this and all later threads; call before the first thread is made. */
+void serving_block_signals(void);
+/* Sleeps until one of them arrives. */
+void serving_wait_for_signal(void);
+/* Closes what was opened, the cluster last. Safe on a partly opened one. */
+void serving_close(struct serving *serving);
+
+#endif
