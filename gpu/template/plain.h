@@ -23,7 +23,7 @@ struct plain {
     bool refused; /* cannot be launched: too many blocks */
     struct buf source;
     struct launch *launches; /* of the run, in order */
-    int n_launches, max_launches;
+    int n_launches;
     struct launch prepare; /* at most one */
     size_t prepared_bytes; /* written by it; 0: there is none */
 };
@@ -44,6 +44,10 @@ int64_t plain_fallback(const struct workload *workload, const struct target *tar
 int plain_render(const struct plain_rule *rules, bool cuda, const struct workload *workload, struct arena *arena,
                  struct program **ret, struct error *error) MUST_CHECK;
 
+/* A program under construction: opens its source with `idx` and wt_act; ends with what was opened released. */
+void plain_begin(struct plain *plain, bool cuda, const struct workload *workload, struct arena *arena);
+int plain_end(struct plain *plain, struct program **ret, struct error *error) MUST_CHECK;
+
 /* ---- types ---- */
 
 /* Are all operands of this type? */
@@ -58,6 +62,7 @@ struct kernel_arg {
     struct arg arg;
     enum dtype dtype;
     const char *name;
+    bool written;
 };
 
 /*
@@ -88,7 +93,7 @@ void put_offset(struct buf *text, const struct operand *operand, const struct co
 struct nest {
     int rank; /* without dimensions of 1 */
     int64_t dim[SHAPE_MAX_RANK];
-    char var[SHAPE_MAX_RANK][8];
+    char var[SHAPE_MAX_RANK][16];
     bool simd; /* the body has no loop: worth vectorising */
 };
 
@@ -127,6 +132,25 @@ void map_simplify(struct map *map, int *classes);
 void map_nest(const struct map *map, const char *prefix, struct nest *ret);
 void map_put_offset(struct buf *text, const struct map *map, int operand, const char *prefix);
 
+/* ---- lines: what a reduction or a softmax goes along ---- */
+
+/* The input's dimensions in memory order, told apart by whether the line runs along them. */
+struct lines {
+    struct map map; /* operand 0: x, 1: out */
+    int reduced[SHAPE_MAX_RANK];
+    struct nest kept, along; /* variables m0, m1, … */
+    int64_t count;           /* elements of a line */
+    bool across;             /* neighbours in memory belong to different lines */
+};
+
+/* `axes`: bit i set: along dimension i. */
+void lines_of(const struct workload *workload, int64_t axes, struct lines *ret);
+bool serves_reduce(const struct workload *workload);
+bool serves_softmax(const struct workload *workload);
+/* The type of a sum, and what a sum or a maximum starts from. */
+const char *reduce_type(const struct workload *workload);
+void put_reduce_start(struct plain *plain);
+
 /* ---- epilogues ---- */
 
 /* Appends "out[…] = wt_act(VALUE + bias + residual);" for the element at these coordinates; `k`: its channel. */
@@ -144,7 +168,18 @@ void emit_move(struct plain *plain);
 bool serves_window(const struct workload *workload); /* CONV, CONV_TRANSPOSE, POOL, LRN, MATMUL */
 void emit_window(struct plain *plain);
 
-/* The part of POOL that both devices' kernels share: the range of taps that meet the input along dimension i. */
-void put_tap_range(struct buf *text, const struct workload *workload, int i, const char *at, char name);
+/* One dimension of a sliding window. */
+struct window {
+    int64_t in, taps, stride, pad, dilation;
+};
+
+/* NAME0 to NAME1 - 1 become the taps that meet the input at output coordinate `at`, NAME_from the first one's place. */
+void put_tap_range(struct buf *text, const struct window *window, const char *at, char name);
+struct window pool_window(const struct workload *workload, int i);
+/* After both ranges of a pool, r and s: `count` becomes what an average is divided by. */
+void put_average(struct buf *text, const struct workload *workload);
+
+/* MATMUL: an operand's coordinates, its batch dimensions broadcast to the output's, which has `rank`. */
+struct coordinates batch_coordinates(const struct operand *operand, const struct coordinates *out, int rank);
 
 #endif

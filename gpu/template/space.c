@@ -207,7 +207,7 @@ static int64_t find_candidate(const struct knob *knob, struct json_object *entit
 }
 
 int space_index_of_entity(const struct space *space, struct json_object *entity, int64_t *ret, struct error *error) {
-    int64_t digit[SPACE_MAX_KNOBS];
+    int64_t digit[SPACE_MAX_KNOBS] = {0};
     if (!is_array_of(entity, (size_t)space->n_knobs))
         return error_set(error, ERROR_INVALID, "bad-entity", "entity",
                          "The configuration is not a list of the space's %d knobs, each [name, kind, value].",

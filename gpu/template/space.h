@@ -43,7 +43,8 @@ struct space *space_new(struct arena *arena);
 /* All (parts-1)-tuples of divisors whose product divides the extent, in AutoTVM's order. */
 void space_split(struct space *space, const char *name, int64_t extent, int parts);
 /* A split limited to the listed candidates (each `parts` factors), for templates that filter. */
-void space_split_list(struct space *space, const char *name, int64_t extent, int parts, const int64_t *factors, int64_t n);
+void space_split_list(struct space *space, const char *name, int64_t extent, int parts, const int64_t *factors,
+                      int64_t n);
 void space_choice(struct space *space, const char *name, const int64_t *values, int64_t n);
 
 /* Digits (one a knob) of an index in [0, size), and back. */
@@ -56,6 +57,7 @@ int64_t space_neighbour(const struct space *space, int64_t index, struct rng *rn
 
 /* [["tile_f","sp",[-1,2,16,1]],["unroll","ot",512]] and back; ERROR_INVALID names the knob that does not fit. */
 struct json_object *space_entity(const struct space *space, int64_t index); /* caller releases */
-int space_index_of_entity(const struct space *space, struct json_object *entity, int64_t *ret, struct error *error) MUST_CHECK;
+int space_index_of_entity(const struct space *space, struct json_object *entity, int64_t *ret,
+                          struct error *error) MUST_CHECK;
 
 #endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* builtin.h: the templates that template_list.c lists. */
+#ifndef WARPTUNE_TEMPLATE_BUILTIN_H
+#define WARPTUNE_TEMPLATE_BUILTIN_H
+
+#include "gpu/template/template.h"
+
+extern const struct template conv2d_direct_cpu;
+extern const struct template conv2d_simt_cuda;
+extern const struct template depthwise_cpu;
+extern const struct template plain_cpu;
+extern const struct template plain_cuda;
+
+#endif

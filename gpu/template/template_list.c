@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "gpu/template/builtin.h"
+
+const struct template *const template_builtin[] = {
+    &conv2d_direct_cpu, &conv2d_simt_cuda, &depthwise_cpu, &plain_cpu, &plain_cuda, NULL,
+};
+
+const struct template *template_find(const struct template *const *list, const char *name) {
+    for (; *list; list++) {
+        if (strcmp((*list)->name, name) == 0)
+            return *list;
+    }
+    return NULL;
+}
+
+const struct template *template_for(const struct template *const *list, const struct workload *workload,
+                                    const struct target *target) {
+    for (; *list; list++) {
+        if (strcmp((*list)->device, target->kind) == 0 && (*list)->serves(workload, target))
+            return *list;
+    }
+    return NULL;
+}
+
+const struct template *template_plain(const struct target *target) {
+    return strcmp(target->kind, plain_cuda.device) == 0 ? &plain_cuda : &plain_cpu;
+}
