@@ -48,12 +48,12 @@ struct module_evaluation {
 };
 
 struct module_evaluate_request {
-    const char *program;       /* NULL: this one */
+    const char *program; /* NULL: this one */
     const char *model_path;
     int64_t batch;
     const char *module_path, *baseline_path;
     int ordinal;
-    double seconds;            /* how long to time each */
+    double seconds; /* how long to time each */
 };
 
 /* Runs that child. */

@@ -21,18 +21,20 @@ struct plan_choice {
 
 struct plan_options {
     struct target target;
-    enum layout layout;                      /* of rank-4 activations */
+    enum layout layout; /* of rank-4 activations */
     const struct template *const *templates;
-    const struct plan_choice *choices;       /* workloads not listed use their template's fallback */
+    const struct plan_choice *choices; /* workloads not listed use their template's fallback */
     int n_choices;
 };
 
 /* A distinct program of the network; steps refer to it. */
 struct plan_program {
-    const char *workload;            /* canonical text */
+    const char *workload; /* canonical text */
     const struct template *template;
     int64_t index;
+    const char *entity; /* the configuration as JSON, see space_entity */
     struct program *program;
+    int count; /* nodes that it computes */
 };
 
 enum plan_buffer_kind {
@@ -54,10 +56,10 @@ struct plan_buffer {
 
 /* One launch with its buffers, in order of execution. */
 struct plan_step {
-    int program;                     /* index into plan->programs */
-    const struct launch *launch;     /* of that program */
-    int buffers[LAUNCH_MAX_ARGS];    /* index into plan->buffers, one an argument */
-    const char *node;                /* for people */
+    int program;                  /* index into plan->programs */
+    const struct launch *launch;  /* of that program */
+    int buffers[LAUNCH_MAX_ARGS]; /* index into plan->buffers, one an argument */
+    const char *node;             /* for people */
 };
 
 struct plan_tensor {
@@ -75,6 +77,10 @@ struct plan {
     size_t workspace_bytes;
 };
 
+/*
+ * Everything lives in `arena`, constants where the graph has them. ERROR_INVALID when a choice names a template that is
+ * not there or a configuration outside its space; ERROR_DEVICE when no template serves a node.
+ */
 int plan_graph(const struct graph *graph, const struct plan_options *options, struct arena *arena, struct plan **ret,
                struct error *error) MUST_CHECK;
 

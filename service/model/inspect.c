@@ -4,11 +4,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "service/base/child_call.h"
 #include "service/base/file.h"
@@ -19,7 +16,7 @@
 #define MOST_PATH 4096
 #define MOST_TEXT ((size_t)1 << 20)
 #define MOST_NUMBER (INT64_C(1) << 53) /* what JSON carries exactly */
-enum { PROCESSOR_S = 60, STACK_OVERFLOW = 86 /* exit status: nested too deeply for the stack */ };
+enum { PROCESSOR_S = 60 };
 
 /* ---- the summary as JSON: the child's end ---- */
 
@@ -146,38 +143,7 @@ static int answer(void *data, struct json_object *request, struct json_object *r
     return inspect_file(path, batch, (enum layout)layout, reply, error);
 }
 
-/*
- * The lowest address that the main thread's stack may reach, and a little beyond; set once before anything is parsed,
- * read by the handler.
- */
-static struct { uintptr_t low, high; } stack;
-
-/* A fault on the stack's edge means that the file nests deeper than the stack; any other ends the process as ever. */
-static void on_fault(int number, siginfo_t *info, void *context) {
-    uintptr_t at = (uintptr_t)info->si_addr;
-    (void)context;
-    if (at >= stack.low && at < stack.high)
-        _exit(STACK_OVERFLOW);
-    signal(number, SIG_DFL);
-}
-
-static void watch_stack(void) {
-    enum { BEYOND = 1 << 20 };
-    struct rlimit limit;
-    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    stack_t other = {.ss_size = 64 << 10};
-    if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
-        return;
-    stack.high = (uintptr_t)__builtin_frame_address(0);
-    stack.low = stack.high > limit.rlim_cur + BEYOND ? stack.high - limit.rlim_cur - BEYOND : 0;
-    other.ss_sp = mmap(NULL, other.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (other.ss_sp == MAP_FAILED || sigaltstack(&other, NULL) < 0)
-        return;
-    sigaction(SIGSEGV, &action, NULL);
-}
-
 int inspect_child_main(void) {
-    watch_stack();
     return child_answer(answer, NULL);
 }
 
@@ -285,18 +251,27 @@ static int summary_from_json(struct json_object *reply, struct arena *arena, str
 
 /* ---- the parent ---- */
 
-/* What a child that gave no answer died of. Signals are its limits: an allocation that failed aborts. */
+/* What a child died of that gave no answer: an allocation that fails aborts, a stack that is too deep faults. */
 static int explain_death(int status, struct error *error) {
-    if (WIFEXITED(status) && WEXITSTATUS(status) == STACK_OVERFLOW)
-        return error_set(error, ERROR_INVALID, "too-deep", NULL,
-                         "The model nests its messages deeper than any network does; it cannot be read.");
-    if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL))
+    switch (WIFSIGNALED(status) ? WTERMSIG(status) : 0) {
+    case 0:
+        return error_prefix(error, "Reading the model: ");
+    case SIGXCPU:
+    case SIGKILL:
         return error_set(error, ERROR_LIMIT, "model-too-large", NULL,
                          "The model takes more than %d seconds of processor time to read.", PROCESSOR_S);
-    if (WIFSIGNALED(status))
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+        return error_set(
+            error, ERROR_INVALID, "unreadable-model", NULL,
+            "The model cannot be read: its reader crashed (signal %d), as on a file that nests too deeply.",
+            WTERMSIG(status));
+    default:
         return error_set(error, ERROR_LIMIT, "model-too-large", NULL,
                          "The model takes more memory to read than four times its size and 1 GiB.");
-    return error_prefix(error, "Reading the model: ");
+    }
 }
 
 /* The sanitizers map far more than they use: then there is no limit to set. */

@@ -46,7 +46,10 @@ struct inspect_options {
     enum layout layout;
 };
 
-/* The summary lives in `arena`. Errors are the importer's; a child that died of its limits is ERROR_LIMIT. */
+/*
+ * The summary lives in `arena`. Errors are the importer's; a child that died of its limits is ERROR_LIMIT, one
+ * that crashed ERROR_INVALID.
+ */
 int model_inspect(const char *path, const struct inspect_options *options, int64_t deadline, struct arena *arena,
                   struct model_summary **ret, struct error *error) MUST_CHECK;
 
