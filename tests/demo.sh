@@ -52,11 +52,13 @@ echo "== writing $network with random weights"
 echo "== uploading it"
 model=$(curl -fsS --data-binary "@$work/model.onnx" -H 'Content-Type: application/octet-stream' \
     "$api/models?name=$network" | field id)
+[ -n "$model" ] || { echo "the upload was refused" >&2; exit 1; }
 echo "   model $model"
 
 echo "== submitting a job: $trials trials a task"
 job=$(curl -fsS -H 'Content-Type: application/json' \
     -d "{\"model_id\": \"$model\", \"tuner\": {\"name\": \"random\", \"trials\": $trials, \"seed\": 1}}" "$api/jobs" | field id)
+[ -n "$job" ] || { echo "the job was refused" >&2; exit 1; }
 echo "   job $job"
 
 curl -fsSN "$api/jobs/$job/events" | while IFS= read -r line; do

@@ -45,6 +45,7 @@ enum {
     CUDA_REGISTERS_PER_MULTIPROCESSOR = 82,
     CUDA_SHARED_PER_BLOCK_OPTIN = 97,
     /* CUfunction_attribute */
+    CUDA_MAX_THREADS = 0, /* of a block, by the function's registers and its launch bounds */
     CUDA_MAX_DYNAMIC_SHARED = 8,
     /* CUstreamCaptureMode */
     CUDA_CAPTURE_THREAD_LOCAL = 1,
@@ -71,6 +72,7 @@ enum {
     X(cuModuleLoadData, , (struct CUmod_st **, const void *))                                                          \
     X(cuModuleUnload, , (struct CUmod_st *))                                                                           \
     X(cuModuleGetFunction, , (struct CUfunc_st **, struct CUmod_st *, const char *))                                   \
+    X(cuFuncGetAttribute, , (int *, unsigned, struct CUfunc_st *))                                                     \
     X(cuFuncSetAttribute, , (struct CUfunc_st *, unsigned, int))                                                       \
     X(cuMemAlloc, _v2, (unsigned long long *, size_t))                                                                 \
     X(cuMemFree, _v2, (unsigned long long))                                                                            \

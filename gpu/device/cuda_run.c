@@ -12,6 +12,21 @@
 
 enum { MOST_REPEATS = 32, MOST_NODES = 4096 };
 
+/* The driver's own refusal of a block that is too large has one number with all other wrong arguments. */
+static int check_threads(struct device *device, const struct launch *launch, struct CUfunc_st *function,
+                         struct error *error) {
+    const struct cuda_driver *cu = &device->cu;
+    unsigned long long threads = (unsigned long long)launch->block[0] * launch->block[1] * launch->block[2];
+    int most;
+    if (cuda_check(cu, cu->cuFuncGetAttribute(&most, CUDA_MAX_THREADS, function), launch->entry, error) < 0)
+        return error_prefix(error, "Asking for a kernel's limits failed: ");
+    if (threads > (unsigned long long)most)
+        return error_set(error, ERROR_DEVICE, "out-of-resources", NULL,
+                         "%s takes at most %d threads a block, by its registers and launch bounds, not %llu.",
+                         launch->entry, most, threads);
+    return 0;
+}
+
 static int resolve(struct device *device, const struct device_call *call, struct cuda_launch *ret,
                    struct error *error) {
     const struct launch *launch = call->launch;
@@ -19,6 +34,8 @@ static int resolve(struct device *device, const struct device_call *call, struct
     if (cuda_check(cu, cu->cuModuleGetFunction(&ret->function, call->code->module, launch->entry), launch->entry,
                    error) < 0)
         return error_prefix(error, "Looking up a kernel failed: ");
+    if (check_threads(device, launch, ret->function, error) < 0)
+        return -1;
     if (launch->shared_bytes > CUDA_SHARED_DEFAULT &&
         cuda_check(cu, cu->cuFuncSetAttribute(ret->function, CUDA_MAX_DYNAMIC_SHARED, (int)launch->shared_bytes),
                    launch->entry, error) < 0)

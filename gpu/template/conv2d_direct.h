@@ -13,7 +13,7 @@
  *       tile: rows of taps → runs of neighbouring taps → input channels
  *
  * Weights are packed once, in the order in which they are used: [block][channel block][kh][kw][channel][lane], the
- * lanes of a last, partial block filled with zeros. Private to conv2d_direct*.c.
+ * lanes of a last, partial block filled with zeros. The output must not overlap any input. Private to conv2d_direct*.c.
  */
 #ifndef WARPTUNE_TEMPLATE_CONV2D_DIRECT_H
 #define WARPTUNE_TEMPLATE_CONV2D_DIRECT_H

@@ -103,6 +103,8 @@ static int list_tiles(const struct conv2d_shape *s, const struct target *target,
 
 /* ---- space ---- */
 
+enum { TILE, CHANNELS, CHUNKS, CHUNKS_OUTSIDE, UNROLL, PREFETCH }; /* the knobs, in their order */
+
 /* All input channels, and the divisors whose block of weights fits the first cache once, and half of it. */
 static int list_channels(const struct conv2d_shape *s, int64_t block, int64_t ret[3]) {
     int64_t bytes = s->kh * s->kw * block * 4; /* of one input channel */
@@ -180,7 +182,7 @@ static void direct_of(const struct conv2d_shape *shape, const struct target *tar
  * each core takes blocks of its own, so that it reads its part of the weights from memory once.
  */
 static int64_t fallback(const struct workload *workload, const struct target *target, const struct space *space) {
-    int64_t digit[SPACE_MAX_KNOBS] = {0};
+    int64_t digit[SPACE_MAX_KNOBS] = {[TILE] = 0};
     struct conv2d_shape s;
     struct direct direct;
     if (!conv2d_shape_of(workload, &s))
@@ -188,15 +190,15 @@ static int64_t fallback(const struct workload *workload, const struct target *ta
     direct_of(&s, target, space, 0, &direct);
     bool near = (int64_t)direct_packed_bytes(&direct) * 2 <= target->cache_bytes;
     int64_t blocks = direct_blocks(&direct), units = target->units;
-    const struct knob *knobs = space->knobs; /* in the order of space() */
-    if (!near && knobs[1].n_candidates > 1 && direct.tiles > 1)
-        digit[1] = 1;
+    const struct knob *knobs = space->knobs;
+    if (!near && knobs[CHANNELS].n_candidates > 1 && direct.tiles > 1)
+        digit[CHANNELS] = 1;
     bool own_blocks = !near && blocks >= units && blocks * 10 >= ceil_div(blocks, units) * units * 9;
     if (!own_blocks)
-        digit[2] = min64(1, knobs[2].n_candidates - 1);
-    digit[3] = near && knobs[3].n_candidates > 1;
-    digit[4] = 1;
-    digit[5] = near ? PREFETCH_NONE : PREFETCH_L1;
+        digit[CHUNKS] = min64(1, knobs[CHUNKS].n_candidates - 1);
+    digit[CHUNKS_OUTSIDE] = near && knobs[CHUNKS_OUTSIDE].n_candidates > 1;
+    digit[UNROLL] = near; /* two channels a turn, so that fetching ahead keeps up */
+    digit[PREFETCH] = near ? PREFETCH_NONE : PREFETCH_L1;
     return space_index(space, digit);
 }
 
