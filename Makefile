@@ -91,7 +91,7 @@ $(BUILD)/tests/unit/%: tests/unit/%.c $(LIB) | headers
 	$(Q)$(CC) $(CPPFLAGS) $(CUDA_HEADERS) $(CFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(LDLIBS) -lcriterion
 .PHONY: unit
 unit: $(if $(T),$(BUILD)/tests/unit/test_$(T),$(TESTS)) $(PROGRAM)
-	@WARPTUNE_PROGRAM=$(abspath $(PROGRAM)) sh tests/run_all.sh $(filter %/test_$(or $(T),%),$(filter-out $(PROGRAM),$^))
+	@WARPTUNE_PROGRAM=$(abspath $(PROGRAM)) sh tests/run_all.sh $(filter-out $(PROGRAM),$^)
 
 # Everything that must hold: style, unit tests with the sanitizers, the product over HTTP, a short run of the fuzzers.
 .PHONY: test
@@ -107,6 +107,17 @@ check: lint all
 .PHONY: http
 http: $(PROGRAM)
 	@sh tests/run_all.sh --env WARPTUNE_PROGRAM=$(abspath $(PROGRAM)) $(sort $(wildcard tests/http/test_*.sh))
+
+# What needs a GPU: plain programs, so that a host without Criterion runs them (carry them with the bundle).
+GPU_TESTS := $(patsubst tests/gpu/%.c,$(BUILD)/tests/gpu/%,$(wildcard tests/gpu/test_*.c))
+$(BUILD)/tests/gpu/%: tests/gpu/%.c $(LIB) | headers
+	@mkdir -p $(@D)
+	$(call say,LD $@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(LDLIBS)
+.PHONY: gpu-tests test-gpu
+gpu-tests: $(GPU_TESTS)
+test-gpu: $(GPU_TESTS)
+	@sh tests/run_all.sh $(GPU_TESTS)
 
 # Style. clang-tidy reads each source once more with its own flags.
 C_FILES := $(shell find service gpu scheduler api tests -name '*.[ch]')
@@ -152,7 +163,12 @@ run:
 # One relocatable archive for GPU hosts without network: the program, its libraries, PostgreSQL.
 bundle: $(PROGRAM)
 	sh docker/bundle.sh $(PROGRAM) build/warptune-bundle.tar.xz
-bench: $(PROGRAM)
+BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*.c))
+$(BUILD)/tests/bench/%: tests/bench/%.c $(LIB) | headers
+	@mkdir -p $(@D)
+	$(call say,LD $@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(LDLIBS)
+bench: $(PROGRAM) $(BENCHES)
 	sh tests/bench/run.sh $(abspath $(PROGRAM))
 
 clean:

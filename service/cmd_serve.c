@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_serve.c: the composition root of the server: database, waiting room, HTTP, worker; stopped in reverse. */
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include "api/hub.h"
 #include "api/server.h"
 #include "scheduler/worker.h"
+#include "service/base/file.h"
 #include "service/base/log.h"
 #include "service/commands.h"
 #include "service/serving.h"
+#include "service/store/blob_store.h"
+
+enum { WORKER_CONNECTIONS = 8, TIDY_EVERY_S = 600, ABANDONED_AFTER_S = 3600 };
+#define CACHE_BYTES (INT64_C(20) << 30) /* of files kept for sending; the database has them all */
 
 struct parts {
     struct serving serving;
@@ -17,9 +23,38 @@ struct parts {
     struct worker *worker;
 };
 
+/* Each connection is a descriptor, and the usual limit is 1,024. What the system does not grant we do without. */
+static void allow_descriptors(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Uploads that a server which was killed left half-way. */
+static int drop_spools(struct parts *parts, struct error *error) {
+    return file_remove_tree(arena_printf(parts->serving.arena, "%s/uploads", parts->serving.settings.data_dir), error);
+}
+
+/* Removes what nothing refers to, and the files read least when there are many. */
+static void tidy(struct parts *parts) {
+    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
+    const char *cache = arena_printf(arena, "%s/blobs", parts->serving.settings.data_dir);
+    struct error error;
+    int64_t removed;
+    if (blob_sweep(parts->serving.db, ABANDONED_AFTER_S, &removed, &error) < 0 ||
+        blob_cache_trim(cache, CACHE_BYTES, &error) < 0)
+        log_error(LOG_WARN, "tidying up", &error);
+}
+
 static int start(struct parts *parts, struct error *error) {
     const struct settings *settings = &parts->serving.settings;
-    if (serving_open_database(&parts->serving, true, error) < 0 ||
+    struct server_config server = {.listen = settings->listen,
+                                   .threads = (int)settings->http_threads,
+                                   .max_connections = (int)settings->max_connections};
+    parts->serving.connections = server_max_queries(&server) + WORKER_CONNECTIONS;
+    if (serving_open_database(&parts->serving, true, error) < 0 || drop_spools(parts, error) < 0 ||
         hub_new(parts->serving.database_url, (int)settings->max_waiters, &parts->hub, error) < 0)
         return -1;
     parts->api = (struct api){.db = parts->serving.db,
@@ -36,9 +71,6 @@ static int start(struct parts *parts, struct error *error) {
                                    .builders = (int)settings->builders};
     if (!settings->no_worker && worker_start(&worker, &parts->worker, error) < 0)
         return -1;
-    struct server_config server = {.listen = settings->listen,
-                                   .threads = (int)settings->http_threads,
-                                   .max_connections = (int)settings->max_connections};
     return server_start(&parts->api, &server, &parts->server, error);
 }
 
@@ -60,13 +92,16 @@ int cmd_serve(int argc, char **argv) {
     if (status >= 0)
         return status;
     serving_block_signals();
+    allow_descriptors();
     if (start(&parts, &error) < 0) {
         status = command_failed("serve", &error);
     } else {
         printf("listening on %s\n", server_url(parts.server));
         fflush(stdout);
         log_line(LOG_INFO, "listening on %s", server_url(parts.server));
-        serving_wait_for_signal();
+        do
+            tidy(&parts);
+        while (!serving_signal_within(TIDY_EVERY_S));
         log_line(LOG_INFO, "stopping");
         status = 0;
     }

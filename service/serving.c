@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "service/base/file.h"
 #include "service/base/log.h"
@@ -61,7 +62,7 @@ int serving_open_database(struct serving *serving, bool may_start_cluster, struc
             return -1;
         serving->database_url = cluster_url(serving->cluster);
     }
-    struct db_options options = {.url = serving->database_url};
+    struct db_options options = {.url = serving->database_url, .connections = serving->connections};
     if (db_open(&options, &serving->db, error) < 0)
         return -1;
     return migrate_run(serving->db, NULL, error);
@@ -85,6 +86,13 @@ void serving_wait_for_signal(void) {
     stop_signals(&set);
     while (sigwait(&set, &signal_number) != 0)
         continue;
+}
+
+bool serving_signal_within(int seconds) {
+    sigset_t set;
+    struct timespec limit = {.tv_sec = seconds};
+    stop_signals(&set);
+    return sigtimedwait(&set, NULL, &limit) > 0;
 }
 
 void serving_close(struct serving *serving) {

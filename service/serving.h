@@ -6,6 +6,8 @@
 #ifndef WARPTUNE_SERVING_H
 #define WARPTUNE_SERVING_H
 
+#include <stdbool.h>
+
 #include "service/settings.h"
 #include "service/store/cluster.h"
 #include "service/store/db.h"
@@ -16,6 +18,7 @@ struct serving {
     struct cluster *cluster; /* NULL when a database was named */
     struct db *db;
     const char *database_url;
+    int connections; /* the most to the database at a time, set before it is opened; 0: a default */
 };
 
 /*
@@ -29,6 +32,8 @@ int serving_open_database(struct serving *serving, bool may_start_cluster, struc
 void serving_block_signals(void);
 /* Sleeps until one of them arrives. */
 void serving_wait_for_signal(void);
+/* The same for at most so many seconds; whether one arrived. */
+bool serving_signal_within(int seconds);
 /* Closes what was opened, the cluster last. Safe on a partly opened one. */
 void serving_close(struct serving *serving);
 

@@ -38,7 +38,7 @@ static const struct setting table[] = {
     TEXT(log_level, "log-level", "info", "debug, info, warn or error"),
     FLAG(no_worker, "no-worker", "serve HTTP only; workers run elsewhere"),
     NUMBER(builders, "builders", "0", 0, 256, "compiler processes of each device; 0: one for each core"),
-    NUMBER(http_threads, "http-threads", "0", 0, 256, "threads that answer requests; 0: two for each core"),
+    NUMBER(http_threads, "http-threads", "0", 0, 256, "threads that answer requests; 0: four for each core"),
     NUMBER(max_connections, "max-connections", "4096", 16, 100000, "open HTTP connections"),
     NUMBER(max_waiters, "max-waiters", "2500", 1, 90000, "long polls and event streams open at a time"),
     NUMBER(max_upload_mb, "max-upload-mb", "2048", 1, 1000000, "largest model file, in MB"),

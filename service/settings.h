@@ -23,7 +23,7 @@ struct settings {
     const char *log_level;
     bool no_worker;
     int64_t builders;     /* compiler processes of each device; 0: one for each core */
-    int64_t http_threads; /* 0: two for each core */
+    int64_t http_threads; /* 0: four for each core */
     int64_t max_connections;
     int64_t max_waiters; /* long polls and event streams */
     int64_t max_upload_mb;

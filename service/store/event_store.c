@@ -41,7 +41,7 @@ struct line {
 static int add_line(struct pg *pg, void *data, struct error *error) {
     struct line *line = data;
     enum job_state state;
-    if (lease_hold(pg, line->item, &state, error) < 0)
+    if (item_hold(pg, line->item, &state, error) < 0)
         return -1;
     return event_add(pg, line->item->job_id, "log", line->data, error);
 }

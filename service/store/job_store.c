@@ -65,21 +65,22 @@ static int no_such_job(const char *id, struct error *error) {
 
 /* --- Reading --- */
 
-static int read_job(struct row *row, struct arena *arena, struct job_row *ret, struct error *error) {
+/* Texts point into the result. */
+static int read_job(struct row *row, struct job_row *ret, struct error *error) {
     row_copy(row, ret->id, sizeof ret->id);
     row_copy(row, ret->model_id, sizeof ret->model_id);
     if (job_state_parse(row_raw(row), &ret->state, error) < 0)
         return -1;
-    ret->device = row_text(row, arena);
-    ret->device_kind = row_text(row, arena);
-    ret->device_key = row_text(row, arena);
-    ret->key = row_text(row, arena);
+    ret->device = row_raw(row);
+    ret->device_kind = row_raw(row);
+    ret->device_key = row_raw(row);
+    ret->key = row_raw(row);
     ret->priority = (int)row_int(row);
-    ret->options = row_text(row, arena);
-    ret->labels = row_text(row, arena);
-    ret->result = row_text(row, arena);
-    ret->error_code = row_text(row, arena);
-    ret->error_text = row_text(row, arena);
+    ret->options = row_raw(row);
+    ret->labels = row_raw(row);
+    ret->result = row_raw(row);
+    ret->error_code = row_raw(row);
+    ret->error_text = row_raw(row);
     row_copy(row, ret->module_so, sizeof ret->module_so);
     row_copy(row, ret->module_tar, sizeof ret->module_tar);
     ret->created_us = row_time(row);
@@ -90,11 +91,10 @@ static int read_job(struct row *row, struct arena *arena, struct job_row *ret, s
 }
 
 static int read_task(struct row *row, struct arena *arena, struct task_row *ret, struct error *error) {
-    double errors[TASK_ERROR_COUNT] = {0};
     ret->number = (int)row_int(row);
-    ret->workload = row_text(row, arena);
-    ret->name = row_text(row, arena);
-    ret->template = row_text(row, arena);
+    ret->workload = row_raw(row);
+    ret->name = row_raw(row);
+    ret->template = row_raw(row);
     ret->count = (int)row_int(row);
     ret->flops = row_int(row);
     ret->bytes = row_int(row);
@@ -102,17 +102,15 @@ static int read_task(struct row *row, struct arena *arena, struct task_row *ret,
         return -1;
     ret->trials_planned = row_int(row);
     ret->trials_done = row_int(row);
-    row_doubles(row, errors, TASK_ERROR_COUNT); /* whole numbers, exact below 2^53 */
-    for (int i = 0; i < TASK_ERROR_COUNT; i++)
-        ret->errors[i] = (int64_t)errors[i];
+    row_ints(row, ret->errors, TASK_ERROR_COUNT);
     row_texts(row, arena, ret->error_texts, TASK_ERROR_COUNT);
-    ret->best_template = row_text(row, arena);
+    ret->best_template = row_raw(row);
     ret->best_index = row_int(row);
-    ret->best_entity = row_text(row, arena);
+    ret->best_entity = row_raw(row);
     ret->best_s = row_double(row);
     ret->best_spread_s = row_double(row);
     ret->baseline_s = row_double(row);
-    ret->stop_reason = row_text(row, arena);
+    ret->stop_reason = row_raw(row);
     ret->started_us = row_time(row);
     ret->finished_us = row_time(row);
     return 0;
@@ -131,7 +129,7 @@ int job_get(struct db *db, const char *id, struct arena *arena, struct job_row *
         return no_such_job(id, error);
     struct job_row *job = arena_alloc(arena, sizeof *job);
     struct row row = {result, 0, 0};
-    if (read_job(&row, arena, job, error) < 0)
+    if (read_job(&row, job, error) < 0)
         return -1;
     job->n_tasks = PQgetisnull(result, 0, JOB_COLUMN_COUNT) ? 0 : rows;
     job->tasks = arena_array(arena, (size_t)job->n_tasks + 1, sizeof *job->tasks);
@@ -144,6 +142,7 @@ int job_get(struct db *db, const char *id, struct arena *arena, struct job_row *
         job->trials_planned += task->trials_planned;
         job->trials_done += task->trials_done;
     }
+    pg_keep(&result, arena);
     *ret = job;
     return 0;
 }
@@ -178,13 +177,14 @@ int job_list(struct db *db, const struct job_filter *filter, struct arena *arena
     struct job_row *jobs = arena_array(arena, (size_t)count + 1, sizeof *jobs);
     for (int i = 0; i < count; i++) {
         struct row row = {result, i, 0};
-        if (read_job(&row, arena, &jobs[i], error) < 0)
+        if (read_job(&row, &jobs[i], error) < 0)
             return -1;
         jobs[i].n_tasks = (int)row_int(&row);
         jobs[i].n_tasks_ended = (int)row_int(&row);
         jobs[i].trials_planned = row_int(&row);
         jobs[i].trials_done = row_int(&row);
     }
+    pg_keep(&result, arena);
     *ret = jobs;
     *ret_count = count;
     *ret_more = rows > filter->limit;

@@ -12,9 +12,9 @@ static const struct statement set_state = {
     "UPDATE jobs SET state = $2, error_code = $3, error_text = $4,"
     " started_at = CASE WHEN $2 = 'running' THEN coalesce(started_at, now()) ELSE started_at END,"
     " finished_at = CASE WHEN $2 IN ('succeeded', 'failed', 'cancelled') THEN now() END WHERE id = $1"};
-static const struct statement hold_lease = {"lease_hold",
+static const struct statement hold_lease = {"item_hold",
                                             "SELECT 1 FROM queue WHERE id = $1 AND token = $2 FOR UPDATE"};
-static const struct statement end_lease = {"lease_end", "DELETE FROM queue WHERE id = $1 AND token = $2"};
+static const struct statement end_lease = {"item_end", "DELETE FROM queue WHERE id = $1 AND token = $2"};
 static const struct statement add_event = {
     "event_add", "WITH job AS (UPDATE jobs SET last_event = last_event + 1 WHERE id = $1 RETURNING id, last_event),"
                  " event AS (INSERT INTO events (job_id, number, kind, data) SELECT id, last_event, $2, $3 FROM job) "
@@ -93,7 +93,7 @@ int job_move(struct pg *pg, const char *job_id, enum job_state from, enum job_st
     return event_add(pg, job_id, "state", json_text(data, NULL), error);
 }
 
-int lease_lost(struct error *error) {
+int item_lost(struct error *error) {
     return error_set(error, ERROR_CONFLICT, "lease-lost", NULL,
                      "The work item is no longer this worker's: its lease ran out, or the job was paused or ended.");
 }
@@ -103,7 +103,7 @@ static int with_lease(struct pg *pg, const struct statement *statement, const st
     struct error missing;
     if (job_lock(pg, item->job_id, ret_state, &missing) < 0) {
         if (missing.class == ERROR_NOT_FOUND)
-            return lease_lost(error);
+            return item_lost(error);
         if (error)
             *error = missing;
         return -1;
@@ -114,14 +114,14 @@ static int with_lease(struct pg *pg, const struct statement *statement, const st
     params_text(&params, item->token);
     if (pg_run(pg, statement, &params, &result, error) < 0)
         return -1;
-    return pg_affected(result) == 1 ? 0 : lease_lost(error);
+    return pg_affected(result) == 1 ? 0 : item_lost(error);
 }
 
-int lease_hold(struct pg *pg, const struct work_item *item, enum job_state *ret_state, struct error *error) {
+int item_hold(struct pg *pg, const struct work_item *item, enum job_state *ret_state, struct error *error) {
     return with_lease(pg, &hold_lease, item, ret_state, error);
 }
 
-int lease_end(struct pg *pg, const struct work_item *item, enum job_state *ret_state, struct error *error) {
+int item_end(struct pg *pg, const struct work_item *item, enum job_state *ret_state, struct error *error) {
     return with_lease(pg, &end_lease, item, ret_state, error);
 }
 

@@ -19,10 +19,10 @@ int job_move(struct pg *pg, const char *job_id, enum job_state from, enum job_st
              struct error *error) MUST_CHECK;
 
 /* The job and the item under lock, the lease still ours: ERROR_CONFLICT "lease-lost" when not. */
-int lease_hold(struct pg *pg, const struct work_item *item, enum job_state *ret_state, struct error *error) MUST_CHECK;
+int item_hold(struct pg *pg, const struct work_item *item, enum job_state *ret_state, struct error *error) MUST_CHECK;
 /* The same, and the item is done with. */
-int lease_end(struct pg *pg, const struct work_item *item, enum job_state *ret_state, struct error *error) MUST_CHECK;
-int lease_lost(struct error *error);
+int item_end(struct pg *pg, const struct work_item *item, enum job_state *ret_state, struct error *error) MUST_CHECK;
+int item_lost(struct error *error);
 
 /* The next event; data is JSON text. */
 int event_add(struct pg *pg, const char *job_id, const char *kind, const char *data, struct error *error) MUST_CHECK;

@@ -100,22 +100,38 @@ static int digits(const char *text, int n) {
 }
 
 /* 2026-12-01 03:24:00.123456+00: sessions are set to UTC and ISO. */
+/* Days from 1970-01-01 to a date of the Gregorian calendar, years counted from March so that leap days come last. */
+static int64_t days_to(int year, int month, int day) {
+    int64_t y = year - (month <= 2), era = (y >= 0 ? y : y - 399) / 400;
+    int64_t year_of_era = y - era * 400, day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+    return era * 146097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719468;
+}
+
 int64_t row_time(struct row *row) {
     const char *value = row_raw(row);
     if (!value || strlen(value) < 19)
         return 0;
-    struct tm parts = {.tm_year = digits(value, 4) - 1900,
-                       .tm_mon = digits(value + 5, 2) - 1,
-                       .tm_mday = digits(value + 8, 2),
-                       .tm_hour = digits(value + 11, 2),
-                       .tm_min = digits(value + 14, 2),
-                       .tm_sec = digits(value + 17, 2)};
-    int64_t us = (int64_t)timegm(&parts) * 1000000;
+    int64_t days = days_to(digits(value, 4), digits(value + 5, 2), digits(value + 8, 2));
+    int64_t us =
+        (days * 86400 + digits(value + 11, 2) * 3600 + digits(value + 14, 2) * 60 + digits(value + 17, 2)) * 1000000;
     const char *fraction = value + 19;
     if (*fraction == '.')
         for (int64_t unit = 100000; *++fraction >= '0' && *fraction <= '9'; unit /= 10)
             us += (*fraction - '0') * unit;
     return us;
+}
+
+int row_ints(struct row *row, int64_t *ret, int max) {
+    const char *at = row_raw(row);
+    int n = 0;
+    while (at && n < max && (*at == '{' || *at == ',') && at[1] != '}') {
+        bool negative = *++at == '-';
+        int64_t number = 0;
+        for (at += negative; *at >= '0' && *at <= '9'; at++)
+            number = number * 10 + (*at - '0');
+        ret[n++] = negative ? -number : number;
+    }
+    return n;
 }
 
 int row_doubles(struct row *row, double *ret, int max) {
@@ -134,6 +150,11 @@ int row_texts(struct row *row, struct arena *arena, const char **ret, int max) {
     int n = 0;
     while (at && n < max && (*at == '{' || *at == ',') && at[1] != '}') {
         bool quoted = *++at == '"';
+        if (strncmp(at, "NULL", 4) == 0 && (at[4] == ',' || at[4] == '}')) {
+            ret[n++] = NULL;
+            at += 4;
+            continue;
+        }
         at += quoted;
         char *text = arena_alloc(arena, strlen(at) + 1);
         size_t len = 0;
@@ -143,13 +164,22 @@ int row_texts(struct row *row, struct arena *arena, const char **ret, int max) {
             text[len++] = *at;
         }
         at += quoted && *at;
-        ret[n++] = !quoted && strcmp(text, "NULL") == 0 ? NULL : text;
+        ret[n++] = text;
     }
     return n;
 }
 
 int64_t pg_affected(const PGresult *result) {
     return strtoll(PQcmdTuples((PGresult *)(uintptr_t)result), NULL, 10);
+}
+
+static void clear(void *result) {
+    PQclear(result);
+}
+
+void pg_keep(PGresult **result, struct arena *arena) {
+    arena_defer(arena, clear, *result);
+    *result = NULL;
 }
 
 void pg_clear_p(PGresult **result) {

@@ -54,6 +54,7 @@ double row_double(struct row *row);                         /* INFINITY for null
 bool row_bool(struct row *row);
 int64_t row_time(struct row *row); /* microseconds; 0 for null */
 /* An array of numbers or of texts ('{1,2}', '{a,"b c",NULL}'); at most `max` elements. How many. */
+int row_ints(struct row *row, int64_t *ret, int max);
 int row_doubles(struct row *row, double *ret, int max);
 int row_texts(struct row *row, struct arena *arena, const char **ret, int max);
 
@@ -90,5 +91,7 @@ int pg_connect(const char *url, const char *application, double statement_s, PGc
                struct error *error) MUST_CHECK;
 
 void pg_clear_p(PGresult **result); /* for CLEANUP */
+/* The result lives as long as the arena, so that texts of row_raw need no copy; *result becomes NULL. */
+void pg_keep(PGresult **result, struct arena *arena);
 
 #endif

@@ -73,7 +73,7 @@ static int complete_plan(struct pg *pg, void *data, struct error *error) {
     params_text(&params, job_id);
     params_text(&params, plan->device_kind);
     params_text(&params, plan->device_key);
-    if (lease_end(pg, completion->item, &state, error) < 0 || pg_run(pg, &set_device, &params, NULL, error) < 0 ||
+    if (item_end(pg, completion->item, &state, error) < 0 || pg_run(pg, &set_device, &params, NULL, error) < 0 ||
         insert_tasks(pg, job_id, plan, error) < 0 || log_plan(pg, job_id, plan, error) < 0)
         return -1;
     return plan->n_tasks ? queue_add_tasks(pg, job_id, error) : queue_add(pg, job_id, WORK_BUILD, -1, error);
@@ -106,7 +106,7 @@ static int begin_tune(struct pg *pg, void *data, struct error *error) {
     params_int(&params, beginning->trials_planned);
     params_text(&search, item->job_id);
     params_int(&search, item->task);
-    if (lease_hold(pg, item, &state, error) < 0 || pg_run(pg, &begin_task, &params, NULL, error) < 0 ||
+    if (item_hold(pg, item, &state, error) < 0 || pg_run(pg, &begin_task, &params, NULL, error) < 0 ||
         pg_run(pg, &get_search, &search, &result, error) < 0 ||
         event_add_progress(pg, item->job_id, item->task, INFINITY, error) < 0)
         return -1;
@@ -150,7 +150,7 @@ static int complete_tune(struct pg *pg, void *data, struct error *error) {
     enum job_state state;
     struct params params = {0};
     params_text(&params, item->job_id);
-    if (lease_end(pg, item, &state, error) < 0 || write_task_end(pg, item, completion->tune, error) < 0 ||
+    if (item_end(pg, item, &state, error) < 0 || write_task_end(pg, item, completion->tune, error) < 0 ||
         event_add_progress(pg, item->job_id, item->task, INFINITY, error) < 0 ||
         pg_run(pg, &tasks_left, &params, &result, error) < 0)
         return -1;
@@ -173,7 +173,7 @@ static int complete_build(struct pg *pg, void *data, struct error *error) {
     params_text(&params, completion->build->result);
     params_text(&params, completion->build->module_so);
     params_text(&params, completion->build->module_tar);
-    if (lease_end(pg, completion->item, &state, error) < 0 || pg_run(pg, &set_result, &params, NULL, error) < 0)
+    if (item_end(pg, completion->item, &state, error) < 0 || pg_run(pg, &set_result, &params, NULL, error) < 0)
         return -1;
     return job_move(pg, job_id, state, JOB_SUCCEEDED, NULL, error);
 }
@@ -187,7 +187,7 @@ static int fail(struct pg *pg, void *data, struct error *error) {
     struct completion *completion = data;
     const char *job_id = completion->item->job_id;
     enum job_state state;
-    if (lease_end(pg, completion->item, &state, error) < 0 ||
+    if (item_end(pg, completion->item, &state, error) < 0 ||
         job_move(pg, job_id, state, JOB_FAILED, completion->why, error) < 0 || queue_drop(pg, job_id, error) < 0)
         return -1;
     return tasks_cancel(pg, job_id, error);

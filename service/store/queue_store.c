@@ -46,7 +46,7 @@ static enum work_kind kind_of(const char *name) {
 static int start_job(struct pg *pg, void *data, struct error *error) {
     const struct work_item *item = data;
     enum job_state state;
-    if (lease_hold(pg, item, &state, error) < 0)
+    if (item_hold(pg, item, &state, error) < 0)
         return -1;
     return state == JOB_QUEUED ? job_move(pg, item->job_id, state, JOB_RUNNING, NULL, error) : 0;
 }
@@ -96,7 +96,7 @@ static int run_leased(struct db *db, const struct statement *statement, const st
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     if (db_run(db, statement, params, &result, error) < 0)
         return -1;
-    return pg_affected(result) == 1 ? 0 : lease_lost(error);
+    return pg_affected(result) == 1 ? 0 : item_lost(error);
 }
 
 int queue_renew(struct db *db, const struct work_item *item, double lease_s, struct error *error) {

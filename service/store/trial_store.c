@@ -134,7 +134,7 @@ static int insert_batch(struct pg *pg, void *data, struct error *error) {
     int64_t before, added;
     struct params made = {0}, events = {0}, search = {0};
     params_int(&made, item->id);
-    if (lease_hold(pg, item, &state, error) < 0 || pg_run(pg, &progress_made, &made, NULL, error) < 0 ||
+    if (item_hold(pg, item, &state, error) < 0 || pg_run(pg, &progress_made, &made, NULL, error) < 0 ||
         insert_rows(pg, insertion, &before, &added, error) < 0)
         return -1;
     task_params(item, &events);

@@ -69,3 +69,40 @@ Test(multipart, boundary_must_be_there) {
     cr_assert_eq(multipart_new("multipart/form-data", "model", collect, NULL, &multipart, &error), -1);
     cr_assert_eq(error.class, ERROR_INVALID);
 }
+
+static int refuse(void *data, const char *bytes, size_t len, struct error *error) {
+    (void)data, (void)bytes, (void)len;
+    return error_set(error, ERROR_LIMIT, "enough", NULL, "Enough.");
+}
+
+Test(multipart, error_of_the_sink_comes_back) {
+    static const char body[] = FORM("content");
+    struct multipart *multipart;
+    struct error error = {0};
+    cr_assert_eq(multipart_new("multipart/form-data; boundary=XyZ", "model", refuse, NULL, &multipart, &error), 0);
+    cr_assert_eq(multipart_add(multipart, body, sizeof body - 1, &error), -1);
+    cr_assert_str_eq(error.code, "enough");
+    multipart_free(multipart);
+}
+
+Test(multipart, part_without_headers_is_read_over) {
+    static const char body[] = "--XyZ\r\n\r\nnameless\r\n--XyZ\r\nContent-Disposition: form-data; "
+                               "name=\"model\"\r\n\r\nbytes\r\n--XyZ--";
+    struct buf got = BUF_INIT(1 << 16);
+    struct error error = {0};
+    cr_assert_eq(feed(body, sizeof body - 1, 3, &got, &error), 0, "%s", error.text);
+    cr_assert_str_eq(buf_str(&got), "bytes");
+    buf_release(&got);
+}
+
+Test(multipart, endless_headers_of_a_part_are_refused) {
+    struct buf body = BUF_INIT(1 << 20), got = BUF_INIT(1 << 16);
+    struct error error = {0};
+    buf_puts(&body, "--XyZ\r\nX-Long: ");
+    for (int i = 0; i < 100000; i++)
+        buf_putc(&body, 'a');
+    cr_assert_eq(feed(body.data, body.len, 4096, &got, &error), -1);
+    cr_assert_eq(error.class, ERROR_INVALID);
+    buf_release(&body);
+    buf_release(&got);
+}

@@ -71,3 +71,52 @@ Test(router, unknown_repeated_and_malformed_queries_are_refused) {
         arena_free(request.arena);
     }
 }
+
+Test(router, a_query_without_a_value_is_empty) {
+    struct request request;
+    struct error error = {0};
+    const char *allow;
+    cr_assert_eq(route("GET", "/v1/jobs?state&limit=&label=a%3Db+c", &request, &allow, &error), 0, "%s", error.text);
+    cr_assert_str_eq(request_query(&request, "state"), "");
+    cr_assert_str_eq(request_query(&request, "label"), "a=b c");
+    cr_assert_null(request_query(&request, "cursor"));
+    arena_free(request.arena);
+}
+
+Test(router, every_route_is_found_by_its_own_pattern) {
+    for (const struct route *row = routes; row->method; row++) {
+        struct request request;
+        struct error error = {0};
+        const char *allow;
+        cr_expect_eq(route(row->method, row->pattern, &request, &allow, &error), 0, "%s %s: %s", row->method,
+                     row->pattern, error.text);
+        cr_expect_eq(request.route, row, "%s %s", row->method, row->pattern);
+        arena_free(request.arena);
+    }
+}
+
+Test(router, numbers_of_a_query_are_whole_and_in_range) {
+    static const struct {
+        const char *target;
+        int status;
+        int64_t value;
+    } cases[] = {{"/v1/jobs/x?wait=5", 0, 5},
+                 {"/v1/jobs/x", 0, 7},
+                 {"/v1/jobs/x?wait=", -1, 0},
+                 {"/v1/jobs/x?wait=5x", -1, 0},
+                 {"/v1/jobs/x?wait=-1", -1, 0},
+                 {"/v1/jobs/x?wait=301", -1, 0},
+                 {"/v1/jobs/x?wait=99999999999999999999", -1, 0}};
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct request request;
+        struct error error = {0};
+        const char *allow;
+        int64_t value;
+        cr_assert_eq(route("GET", cases[i].target, &request, &allow, &error), 0, "%s", error.text);
+        cr_expect_eq(request_query_int(&request, "wait", 0, 300, 7, &value, &error), cases[i].status, "%s",
+                     cases[i].target);
+        if (cases[i].status == 0)
+            cr_expect_eq(value, cases[i].value, "%s", cases[i].target);
+        arena_free(request.arena);
+    }
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "api/exchange.h"
+#include "api/multipart.h"
+#include "service/base/file.h"
+#include "service/base/json.h"
+
+/* The media type without its parameters equals `type`. */
+static bool is_type(const char *content_type, const char *type) {
+    size_t len = strcspn(content_type, "; ");
+    return strlen(type) == len && strncasecmp(content_type, type, len) == 0;
+}
+
+static int64_t body_limit(const struct exchange *exchange) {
+    const struct api *api = exchange->request.api;
+    return exchange->request.route->body == BODY_UPLOAD ? api->max_upload_bytes : api->max_json_bytes;
+}
+
+static int too_large(const struct exchange *exchange, struct error *error) {
+    return error_set(error, ERROR_LIMIT, "body-too-large", NULL, "The body may have at most %lld bytes.",
+                     (long long)body_limit(exchange));
+}
+
+/* Content-Length as a number; -1 when there is none. Two framings of one body, or a strange one, are refused. */
+static int announced_length(struct exchange *exchange, int64_t *ret, struct error *error) {
+    const char *length = request_header(&exchange->request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const char *encoding = request_header(&exchange->request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+    if (request_header_count(&exchange->request, MHD_HTTP_HEADER_CONTENT_LENGTH) > 1 ||
+        request_header_count(&exchange->request, MHD_HTTP_HEADER_TRANSFER_ENCODING) > 1)
+        return error_set(error, ERROR_INVALID, "bad-framing", NULL, "The body's length is announced twice.");
+    if (length && encoding)
+        return error_set(error, ERROR_INVALID, "bad-framing", NULL,
+                         "Content-Length and Transfer-Encoding exclude each other.");
+    if (encoding && strcasecmp(encoding, "chunked") != 0)
+        return error_set(error, ERROR_INVALID, "bad-framing", NULL, "Transfer-Encoding may only be chunked.");
+    *ret = encoding ? INT64_MAX : -1;
+    if (!length)
+        return 0;
+    char *end;
+    errno = 0;
+    long long number = strtoll(length, &end, 10);
+    if (length[0] < '0' || length[0] > '9' || *end || errno)
+        return error_set(error, ERROR_INVALID, "bad-framing", NULL, "Content-Length is not a number.");
+    *ret = number;
+    return 0;
+}
+
+static int open_spool(struct exchange *exchange, struct error *error) {
+    struct request *request = &exchange->request;
+    const char *dir = arena_printf(request->arena, "%s/uploads", request->api->data_dir);
+    if (file_make_dirs(dir, error) < 0)
+        return -1;
+    char *path = arena_printf(request->arena, "%s/XXXXXX", dir);
+    exchange->spool = mkostemp(path, O_CLOEXEC);
+    if (exchange->spool < 0)
+        return error_set(error, ERROR_IO, "cannot-spool", NULL, "Cannot make a file for the upload in %s: %m.", dir);
+    request->upload.path = path;
+    exchange->hash = sha256_new();
+    return 0;
+}
+
+static int spool(void *data, const char *bytes, size_t len, struct error *error) {
+    struct exchange *exchange = data;
+    exchange->request.upload.bytes += (int64_t)len;
+    sha256_update(exchange->hash, bytes, len);
+    return file_write_all(exchange->spool, bytes, len, error);
+}
+
+static int begin_upload(struct exchange *exchange, struct error *error) {
+    const char *type = request_header(&exchange->request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    if (type && is_type(type, "multipart/form-data") &&
+        multipart_new(type, "model", spool, exchange, &exchange->multipart, error) < 0)
+        return -1;
+    /* curl --data-binary says application/x-www-form-urlencoded unless told otherwise: the bytes are taken as they are.
+     */
+    if (type && !exchange->multipart && !is_type(type, "application/octet-stream") &&
+        !is_type(type, "application/onnx") && !is_type(type, "application/x-onnx") &&
+        !is_type(type, "application/x-www-form-urlencoded") && !is_type(type, "application/x-protobuf"))
+        return error_set(error, ERROR_INVALID, "unsupported-media-type", NULL,
+                         "A model is sent as application/octet-stream, or as field `model` of multipart/form-data.");
+    return open_spool(exchange, error);
+}
+
+int body_begin(struct exchange *exchange, struct error *error) {
+    int64_t length = -1;
+    const struct route *route = exchange->request.route;
+    if (announced_length(exchange, &length, error) < 0)
+        return -1;
+    if (route->body == BODY_NONE) {
+        if (length > 0)
+            return error_set(error, ERROR_INVALID, "unexpected-body", NULL, "This request takes no body.");
+        return 0;
+    }
+    if (length != INT64_MAX && length > body_limit(exchange))
+        return too_large(exchange, error);
+    if (route->body == BODY_UPLOAD)
+        return begin_upload(exchange, error);
+    const char *type = request_header(&exchange->request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    if (!type || !is_type(type, "application/json"))
+        return error_set(error, ERROR_INVALID, "unsupported-media-type", NULL, "The body must be application/json.");
+    buf_init(&exchange->body, (size_t)body_limit(exchange));
+    return 0;
+}
+
+int body_add(struct exchange *exchange, const char *data, size_t len, struct error *error) {
+    exchange->received += (int64_t)len;
+    if (exchange->request.route->body == BODY_NONE)
+        return error_set(error, ERROR_INVALID, "unexpected-body", NULL, "This request takes no body.");
+    if (exchange->received > body_limit(exchange))
+        return too_large(exchange, error);
+    if (exchange->multipart)
+        return multipart_add(exchange->multipart, data, len, error);
+    if (exchange->request.route->body == BODY_UPLOAD)
+        return spool(exchange, data, len, error);
+    buf_append(&exchange->body, data, len);
+    return 0;
+}
+
+static int end_upload(struct exchange *exchange, struct error *error) {
+    struct request *request = &exchange->request;
+    if (exchange->multipart && multipart_end(exchange->multipart, error) < 0)
+        return -1;
+    if (request->upload.bytes == 0)
+        return error_set(error, ERROR_INVALID, "empty-body", NULL, "The body is empty; send the model's bytes.");
+    char hex[SHA256_HEX];
+    sha256_hex(exchange->hash, hex);
+    request->upload.sha256 = arena_strdup(request->arena, hex);
+    int fd = exchange->spool;
+    exchange->spool = -1;
+    if (close(fd) < 0)
+        return error_set(error, ERROR_IO, "cannot-spool", NULL, "Writing the upload failed: %m.");
+    return 0;
+}
+
+int body_end(struct exchange *exchange, struct error *error) {
+    switch (exchange->request.route->body) {
+    case BODY_NONE:
+        return 0;
+    case BODY_UPLOAD:
+        return end_upload(exchange, error);
+    case BODY_JSON:
+        break;
+    }
+    if (exchange->body.len == 0)
+        return error_set(error, ERROR_INVALID, "empty-body", NULL, "The body is empty; send a JSON object.");
+    if (json_parse(exchange->body.data, exchange->body.len, &exchange->request.json, error) < 0)
+        return -1;
+    if (!json_object_is_type(exchange->request.json, json_type_object))
+        return error_set(error, ERROR_INVALID, "not-an-object", NULL, "The body must be a JSON object.");
+    return 0;
+}
+
+void body_release(struct exchange *exchange) {
+    if (exchange->spool >= 0)
+        close(exchange->spool);
+    if (exchange->request.upload.path)
+        unlink(exchange->request.upload.path);
+    multipart_free(exchange->multipart);
+    sha256_free(exchange->hash);
+    buf_release(&exchange->body);
+    json_object_put(exchange->request.json);
+}

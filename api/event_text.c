@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/event_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/json_write.h"
+#include "service/base/json.h"
+#include "service/store/job_store.h"
+
+static struct json_object *parse(const char *text) {
+    struct json_object *object;
+    struct error ignored; /* what the store wrote is JSON */
+    return json_parse(text, strlen(text), &object, &ignored) == 0 ? object : NULL;
+}
+
+/* A number that may be absent or null. */
+static double number_of(struct json_object *object, const char *field) {
+    struct json_object *value;
+    return json_object_object_get_ex(object, field, &value) && value ? json_object_get_double(value) : 0;
+}
+
+static long count_of(struct json_object *object, const char *field) {
+    return (long)number_of(object, field);
+}
+
+static void write_progress(struct buf *out, const char *data) {
+    struct json_object *object CLEANUP(json_put_p) = parse(data);
+    char line[200];
+    snprintf(line, sizeof line, "[Task %2ld/%2ld] Current/Best: %.2f/%.2f GFLOPS | Progress: (%ld/%ld) | %.2f s",
+             count_of(object, "task") + 1, count_of(object, "tasks"), number_of(object, "current_gflops"),
+             number_of(object, "best_gflops"), count_of(object, "trials_done"), count_of(object, "trials_planned"),
+             number_of(object, "elapsed_s"));
+    buf_putc(out, '{');
+    write_members(out, data);
+    write_text(out, "line", line);
+    buf_putc(out, '}');
+}
+
+/* A line break in the data would end its line; between the tokens of JSON a space means the same. */
+static void write_one_line(struct buf *out, const char *data) {
+    size_t from = out->len;
+    buf_puts(out, data);
+    for (size_t at = from; at < out->len; at++)
+        if (out->data[at] == '\n' || out->data[at] == '\r')
+            out->data[at] = ' ';
+}
+
+static bool ends_job(const char *data) {
+    struct json_object *object CLEANUP(json_put_p) = parse(data);
+    struct error ignored;
+    const char *name = "";
+    enum job_state state;
+    return json_read_string(object, "state", JSON_REQUIRED, 40, &name, &ignored) == 0 &&
+           job_state_parse(name, &state, &ignored) == 0 && job_state_ended(state);
+}
+
+void event_write(struct buf *out, const struct event_row *event, bool *ended) {
+    buf_printf(out, "id: %lld\nevent: %s\ndata: ", (long long)event->number, event->kind);
+    if (strcmp(event->kind, "progress") == 0)
+        write_progress(out, event->data);
+    else
+        write_one_line(out, event->data);
+    buf_puts(out, "\n\n");
+    if (strcmp(event->kind, "state") == 0)
+        *ended = ends_job(event->data);
+}
+
+void event_write_end(struct buf *out, const char *state) {
+    buf_puts(out, "event: end\ndata: {");
+    write_text(out, "state", state);
+    buf_puts(out, "}\n\n");
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* handlers.h: the handlers of all routes, by the file that has them. Internal to api/: routes.c is who calls them. */
+#ifndef WARPTUNE_API_HANDLERS_H
+#define WARPTUNE_API_HANDLERS_H
+
+#include "api/http.h"
+
+route_handler model_upload, model_page, model_show, model_file, model_remove; /* models.c */
+route_handler model_tasks;                                                    /* model_tasks.c */
+route_handler job_submit, job_page, job_show, job_events;                     /* jobs.c */
+route_handler job_do_cancel, job_do_pause, job_do_resume, job_do_retry;       /* jobs.c */
+route_handler job_log, job_config, job_module;                                /* job_results.c */
+route_handler job_records;                                                    /* job_records.c */
+route_handler device_page, worker_page;                                       /* devices.c */
+route_handler health_show, readiness_show, metrics_show;                      /* operations.c */
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jobs.c: tuning jobs: submit, list, look or wait, follow, and the moves that a client may ask for. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/handlers.h"
+#include "api/job_json.h"
+#include "api/json_write.h"
+#include "api/pages.h"
+#include "api/server.h"
+#include "scheduler/job_options.h"
+#include "service/base/clock.h"
+#include "service/base/json.h"
+
+enum { MOST_JOB = 64 << 20, MOST_LIST = 256 << 20, MOST_KEY = 255, MOST_WAIT_S = 300 };
+
+static int answer_job(struct request *request, struct response *ret, int status, const struct job_row *job,
+                      struct error *error) {
+    struct buf *json = request_buf(request, MOST_JOB);
+    job_write(json, job);
+    return response_written(request, ret, status, json, error);
+}
+
+static int answer_by_id(struct request *request, struct response *ret, int status, const char *id,
+                        struct error *error) {
+    struct job_row *job;
+    if (job_get(request->api->db, id, request->arena, &job, error) < 0)
+        return -1;
+    return answer_job(request, ret, status, job, error);
+}
+
+/* ---- submit ---- */
+
+/* Idempotency-Key: NULL when there is none. */
+static int read_key(const struct request *request, const char **ret, struct error *error) {
+    const char *key = request_header(request, "Idempotency-Key");
+    size_t len = key ? strlen(key) : 0;
+    for (const char *c = key; c && *c; c++)
+        if (*c < 0x21 || *c > 0x7e)
+            len = 0;
+    if (key && (len == 0 || len > MOST_KEY))
+        return error_set(error, ERROR_INVALID, "bad-header", "Idempotency-Key",
+                         "An Idempotency-Key is 1 to %d visible ASCII characters.", MOST_KEY);
+    *ret = key;
+    return 0;
+}
+
+/* A repeated request finds the job that it made the first time; the same key with another request is a mistake. */
+static int check_same(const struct job_row *job, const char *options, struct error *error) {
+    if (strcmp(job->options, options) == 0)
+        return 0;
+    return error_set(error, ERROR_CONFLICT, "idempotency-key-reused", "Idempotency-Key",
+                     "This Idempotency-Key belongs to job %s, which was asked for with other options.", job->id);
+}
+
+static int create(struct request *request, const struct job_options *options, struct job_row **ret,
+                  struct error *error) {
+    struct json_object *json CLEANUP(json_put_p) = job_options_json(options);
+    char id[UUID_TEXT], made[UUID_TEXT];
+    bool created;
+    uuid_make(id);
+    struct job_new job = {.id = id, /* so that a retry after a lost commit finds it */
+                          .model_id = options->model_id,
+                          .device = options->device,
+                          .key = options->key,
+                          .priority = (int)options->priority,
+                          .options = json_text(json, NULL),
+                          .labels = options->labels ? json_text(options->labels, NULL) : NULL,
+                          .max_open = request->api->max_open_jobs};
+    if (read_key(request, &job.idempotency_key, error) < 0 ||
+        job_create(request->api->db, &job, made, &created, error) < 0 ||
+        job_get(request->api->db, made, request->arena, ret, error) < 0)
+        return -1;
+    return created ? 0 : check_same(*ret, job.options, error);
+}
+
+int job_submit(struct request *request, struct response *ret, struct error *error) {
+    struct job_options options;
+    struct job_row *job;
+    if (job_options_read(request->json, &options, error) < 0)
+        return -1;
+    if (!uuid_valid(options.model_id))
+        return error_set(error, ERROR_NOT_FOUND, "no-such-model", "model_id", "There is no model %.64s.",
+                         options.model_id);
+    if (create(request, &options, &job, error) < 0)
+        return -1;
+    response_header(request, ret, "Location", arena_printf(request->arena, "/v1/jobs/%s", job->id));
+    return answer_job(request, ret, 202, job, error);
+}
+
+/* ---- look ---- */
+
+int job_page(struct request *request, struct response *ret, struct error *error) {
+    struct job_filter filter = {.state = request_query(request, "state"),
+                                .model_id = request_query(request, "model_id"),
+                                .label = request_query(request, "label")};
+    struct job_row *jobs;
+    int n;
+    bool more;
+    if (page_read(request, &filter.after, &filter.limit, error) < 0 ||
+        job_list(request->api->db, &filter, request->arena, &jobs, &n, &more, error) < 0)
+        return -1;
+    struct buf *json = request_buf(request, MOST_LIST);
+    write_object(json, NULL);
+    write_array(json, "jobs");
+    for (int i = 0; i < n; i++)
+        job_write(json, &jobs[i]);
+    return response_page(request, ret, json, more ? jobs[n - 1].id : NULL, error);
+}
+
+/* Each look has an arena of its own, because a request that waits may look many times before it answers. */
+static int look_at_job(struct request *request, struct response *ret, int64_t wait_s, struct error *error) {
+    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
+    const char *id = request->params[0];
+    struct job_row *job;
+    uint64_t seen = hub_generation(request->api->hub, id);
+    if (job_get(request->api->db, id, arena, &job, error) < 0)
+        return -1;
+    if (!request->wait_until)
+        request->wait_until = deadline_in_s((double)wait_s);
+    if (job_state_ended(job->state) || clock_now_ns() >= request->wait_until)
+        return answer_job(request, ret, 200, job, error);
+    *ret = (struct response){.kind = RESPONSE_WAIT, .job_id = id, .seen = seen, .fd = -1};
+    return 0;
+}
+
+int job_show(struct request *request, struct response *ret, struct error *error) {
+    int64_t wait_s;
+    if (request_query_int(request, "wait", 0, MOST_WAIT_S, 0, &wait_s, error) < 0)
+        return -1;
+    return wait_s ? look_at_job(request, ret, wait_s, error)
+                  : answer_by_id(request, ret, 200, request->params[0], error);
+}
+
+/* ---- follow ---- */
+
+/* Where the client was: Last-Event-ID when it comes again by itself, else `after`. */
+static int read_after(const struct request *request, int64_t *ret, struct error *error) {
+    const char *text = request_header(request, "Last-Event-ID");
+    if (!text || !*text)
+        return request_query_int(request, "after", 0, INT64_MAX, 0, ret, error);
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (*end || errno || number < 0)
+        return error_set(error, ERROR_INVALID, "bad-header", "Last-Event-ID",
+                         "Last-Event-ID is '%.40s', but must be the number of an event.", text);
+    *ret = number;
+    return 0;
+}
+
+int job_events(struct request *request, struct response *ret, struct error *error) {
+    struct job_row *job;
+    int64_t after;
+    if (read_after(request, &after, error) < 0 || hub_check(request->api->hub, error) < 0 ||
+        job_get(request->api->db, request->params[0], request->arena, &job, error) < 0)
+        return -1;
+    *ret = (struct response){.kind = RESPONSE_EVENTS,
+                             .status = 200,
+                             .content_type = "text/event-stream",
+                             .job_id = request->params[0],
+                             .after = after < job->last_event ? after : job->last_event,
+                             .ended = job_state_ended(job->state),
+                             .fd = -1};
+    response_header(request, ret, "X-Accel-Buffering", "no");
+    return 0;
+}
+
+/* ---- moves ---- */
+
+static int move(struct request *request, struct response *ret,
+                int (*store_move)(struct db *db, const char *id, struct error *error), struct error *error) {
+    if (store_move(request->api->db, request->params[0], error) < 0)
+        return -1;
+    return answer_by_id(request, ret, 202, request->params[0], error);
+}
+
+int job_do_cancel(struct request *request, struct response *ret, struct error *error) {
+    return move(request, ret, job_cancel, error);
+}
+
+int job_do_pause(struct request *request, struct response *ret, struct error *error) {
+    return move(request, ret, job_pause, error);
+}
+
+int job_do_resume(struct request *request, struct response *ret, struct error *error) {
+    return move(request, ret, job_resume, error);
+}
+
+int job_do_retry(struct request *request, struct response *ret, struct error *error) {
+    return move(request, ret, job_retry, error);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/listen.h"
+
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int listen_open(const char *address, int *ret_fd, struct error *error) {
+    const char *colon = strrchr(address, ':');
+    char host[128];
+    if (!colon || colon == address || (size_t)(colon - address) >= sizeof host)
+        return error_set(error, ERROR_INVALID, "bad-address", "listen", "'%.100s' is not HOST:PORT.", address);
+    bool bracketed = address[0] == '[' && colon[-1] == ']';
+    snprintf(host, sizeof host, "%.*s", (int)(colon - address) - 2 * bracketed, address + bracketed);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
+    int code = getaddrinfo(host, colon + 1, &hints, &found);
+    if (code != 0)
+        return error_set(error, ERROR_INVALID, "bad-address", "listen", "'%.100s': %s.", address, gai_strerror(code));
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
+    if (fd >= 0)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, 1024) < 0) {
+        error_set(error, ERROR_IO, "cannot-listen", "listen", "Cannot listen on %.100s: %m.", address);
+        if (fd >= 0)
+            close(fd);
+        freeaddrinfo(found);
+        return -1;
+    }
+    freeaddrinfo(found);
+    *ret_fd = fd;
+    return 0;
+}
+
+void listen_url(int fd, char *ret, size_t size) {
+    struct sockaddr_storage address;
+    socklen_t len = sizeof address;
+    char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
+    if (getsockname(fd, (struct sockaddr *)&address, &len) == 0)
+        getnameinfo((struct sockaddr *)&address, len, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    bool v6 = address.ss_family == AF_INET6;
+    snprintf(ret, size, "http://%s%.100s%s:%.8s", v6 ? "[" : "", host, v6 ? "]" : "", port);
+}

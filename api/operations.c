@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* operations.c: is it alive, is it ready, how is it doing. */
+#include "api/handlers.h"
+#include "api/server.h"
+#include "service/base/clock.h"
+#include "service/store/db.h"
+#include "service/store/job_store.h"
+#include "service/store/migrate.h"
+#include "service/store/queue_store.h"
+
+static int answer_status(struct request *request, struct response *ret, const char *text) {
+    response_text(request, ret, 200, "application/json", text, strlen(text));
+    return 0;
+}
+
+int health_show(struct request *request, struct response *ret, struct error *error) {
+    (void)error;
+    return answer_status(request, ret, "{\"status\":\"ok\"}");
+}
+
+int readiness_show(struct request *request, struct response *ret, struct error *error) {
+    if (db_ping(request->api->db, error) < 0)
+        return -1;
+    if (migrate_check(request->api->db, error) < 0) {
+        error->class = ERROR_DB; /* the request is right: we are not ready for it */
+        return -1;
+    }
+    return answer_status(request, ret, "{\"status\":\"ready\"}");
+}
+
+/* ---- metrics ---- */
+
+static void describe(struct buf *out, const char *name, const char *type, const char *help) {
+    buf_printf(out, "# HELP warptune_%s %s\n# TYPE warptune_%s %s\n", name, help, name, type);
+}
+
+static void put(struct buf *out, const char *name, const char *label, const char *value, long long number) {
+    if (label)
+        buf_printf(out, "warptune_%s{%s=\"%s\"} %lld\n", name, label, value, number);
+    else
+        buf_printf(out, "warptune_%s %lld\n", name, number);
+}
+
+static void put_server(struct buf *out, struct api *api) {
+    static const char *const classes[] = {"0xx", "1xx", "2xx", "3xx", "4xx", "5xx"};
+    describe(out, "info", "gauge", "The program.");
+    put(out, "info", "version", WARPTUNE_VERSION, 1);
+    describe(out, "uptime_seconds", "gauge", "Since the server started.");
+    put(out, "uptime_seconds", NULL, NULL, (clock_now_ns() - api->started_ns) / NS_PER_S);
+    describe(out, "http_responses_total", "counter", "Answers sent, by class of status.");
+    for (size_t i = 2; i < ARRAY_COUNT(classes); i++)
+        put(out, "http_responses_total", "class", classes[i], (long long)atomic_load(&api->answers[i]));
+    describe(out, "waiters", "gauge", "Long polls and event streams that sleep.");
+    put(out, "waiters", NULL, NULL, hub_waiting(api->hub));
+}
+
+static void put_pool(struct buf *out, struct db *db) {
+    struct db_stats stats;
+    db_stats(db, &stats);
+    describe(out, "database_connections", "gauge", "Connections of the pool.");
+    put(out, "database_connections", "state", "limit", stats.limit);
+    put(out, "database_connections", "state", "open", stats.open);
+    put(out, "database_connections", "state", "in_use", stats.in_use);
+    describe(out, "database_events_total", "counter", "Borrowings that waited or gave up, connections that failed.");
+    put(out, "database_events_total", "kind", "wait", stats.waits);
+    put(out, "database_events_total", "kind", "busy", stats.busy);
+    put(out, "database_events_total", "kind", "failure", stats.failures);
+}
+
+static int put_stored(struct buf *out, struct db *db, struct error *error) {
+    int64_t jobs[JOB_STATE_COUNT];
+    struct queue_depth depth;
+    if (db_ping(db, error) < 0 || job_counts(db, jobs, error) < 0 || queue_depth(db, &depth, error) < 0)
+        return -1;
+    describe(out, "jobs", "gauge", "Jobs by state.");
+    for (int i = 0; i < JOB_STATE_COUNT; i++)
+        put(out, "jobs", "state", job_state_name((enum job_state)i), jobs[i]);
+    describe(out, "queue_items", "gauge", "Work items: waiting, leased to a worker, held by a pause.");
+    put(out, "queue_items", "state", "waiting", depth.waiting);
+    put(out, "queue_items", "state", "leased", depth.leased);
+    put(out, "queue_items", "state", "held", depth.held);
+    return 0;
+}
+
+/* The server's own figures are there whatever the database does; `database_up` says whether the others are. */
+int metrics_show(struct request *request, struct response *ret, struct error *error) {
+    struct buf *text = request_buf(request, 1 << 20);
+    struct error away;
+    put_server(text, request->api);
+    put_pool(text, request->api->db);
+    int up = put_stored(text, request->api->db, &away) == 0;
+    describe(text, "database_up", "gauge", "Whether the database answered just now.");
+    put(text, "database_up", NULL, NULL, up);
+    if (buf_check(text, "the metrics", error) < 0)
+        return -1;
+    response_text(request, ret, 200, "text/plain; version=0.0.4; charset=utf-8", buf_str(text), text->len);
+    return 0;
+}

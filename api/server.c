@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/server.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/exchange.h"
+#include "api/listen.h"
+#include "api/router.h"
+#include "service/base/clock.h"
+#include "service/base/log.h"
+
+enum { QUICK_THREADS = 4, SLOW_THREADS = 4 };
+
+struct server {
+    struct api *api;
+    struct MHD_Daemon *daemon;
+    struct executor *quick, *slow;
+    int threads;         /* that serve connections */
+    atomic_int blocking; /* of them, those that may be waiting for the database */
+    char url[160];
+    atomic_ullong next_request;
+    uint32_t instance;    /* tells request ids of one start from those of another */
+    pthread_mutex_t lock; /* a leaf; guards active */
+    pthread_cond_t idle;
+    int active; /* requests under way */
+};
+
+/* ---- a request's life ---- */
+
+static void count_active(struct server *server, int change) {
+    pthread_mutex_lock(&server->lock);
+    server->active += change;
+    if (server->active == 0)
+        pthread_cond_signal(&server->idle);
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* Called by libmicrohttpd with the target as sent, before anything else; what it returns is the request's context. */
+static void *begin_exchange(void *data, const char *target, struct MHD_Connection *connection) {
+    struct server *server = data;
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    if (!exchange)
+        return NULL;
+    exchange->server = server;
+    exchange->connection = connection;
+    exchange->started_ns = clock_now_ns();
+    exchange->spool = -1;
+    exchange->response.fd = -1;
+    struct request *request = &exchange->request;
+    request->arena = arena_new(0);
+    request->api = server->api;
+    request->connection = connection;
+    request->id = arena_printf(request->arena, "%08x-%llu", server->instance,
+                               (unsigned long long)atomic_fetch_add(&server->next_request, 1));
+    exchange->target = arena_strdup(request->arena, target);
+    count_active(server, 1);
+    return exchange;
+}
+
+static void end_exchange(void *data, struct MHD_Connection *connection, void **context,
+                         enum MHD_RequestTerminationCode code) {
+    (void)connection, (void)code;
+    struct exchange *exchange = *context;
+    if (!exchange)
+        return;
+    *context = NULL;
+    body_release(exchange);
+    if (exchange->response.fd >= 0)
+        close(exchange->response.fd);
+    arena_free(exchange->request.arena);
+    free(exchange);
+    count_active(data, -1);
+}
+
+const char *request_header(const struct request *request, const char *name) {
+    return request->connection ? MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name) : NULL;
+}
+
+static void fail(struct exchange *exchange, const struct error *error) {
+    struct request *request = &exchange->request;
+    memset(&exchange->response, 0, sizeof exchange->response);
+    exchange->response.fd = -1;
+    response_problem(request, &exchange->response, error);
+    if (exchange->response.status >= 500) {
+        log_context("request", request->id);
+        log_error(exchange->response.status == 500 ? LOG_ERROR : LOG_WARN, request->path ? request->path : "request",
+                  error);
+        log_context("request", NULL);
+    }
+    exchange->phase = PHASE_READY;
+}
+
+/* ---- handlers, and where they run ---- */
+
+static void run_handler(struct exchange *exchange) {
+    struct request *request = &exchange->request;
+    struct error error = {0};
+    memset(&exchange->response, 0, sizeof exchange->response);
+    exchange->response.fd = -1;
+    if (request->route->handle(request, &exchange->response, &error) < 0)
+        fail(exchange, &error);
+    else
+        exchange->phase = PHASE_READY;
+}
+
+static void work_on_exchange(struct work *work) {
+    struct exchange *exchange = (struct exchange *)((char *)work - offsetof(struct exchange, work));
+    run_handler(exchange);
+    MHD_resume_connection(exchange->connection);
+}
+
+int server_submit(struct server *server, enum route_run run, struct work *work, struct error *error) {
+    return executor_submit(run == RUN_SLOW ? server->slow : server->quick, work, error);
+}
+
+struct api *server_api(struct server *server) {
+    return server->api;
+}
+
+static enum MHD_Result hand_over(struct exchange *exchange) {
+    struct error error;
+    exchange->phase = PHASE_RUNNING;
+    exchange->work.run = work_on_exchange;
+    MHD_suspend_connection(exchange->connection);
+    if (server_submit(exchange->server, exchange->request.route->run, &exchange->work, &error) < 0) {
+        fail(exchange, &error);
+        MHD_resume_connection(exchange->connection);
+    }
+    return MHD_YES;
+}
+
+/* ---- waiting ---- */
+
+#define LOOK_AGAIN_S 15 /* a sleeping connection does not show that its client left */
+#define SETTLE_S 0.25   /* a busy job's changes are looked at together */
+
+static void wake_exchange(struct hub_waiter *waiter) {
+    struct exchange *exchange = (struct exchange *)((char *)waiter - offsetof(struct exchange, waiter));
+    MHD_resume_connection(exchange->connection);
+}
+
+/* Puts a request whose handler chose to wait to sleep; it is handled again from the top when it wakes. */
+static enum MHD_Result sleep_exchange(struct exchange *exchange) {
+    struct error error;
+    int64_t look_again = deadline_in_s(LOOK_AGAIN_S), until = exchange->request.wait_until;
+    exchange->phase = PHASE_HANDLE;
+    exchange->waiter.wake = wake_exchange;
+    exchange->waiter.earliest = deadline_in_s(SETTLE_S);
+    MHD_suspend_connection(exchange->connection);
+    if (hub_wait(exchange->server->api->hub, &exchange->waiter, exchange->response.job_id, exchange->response.seen,
+                 until < look_again ? until : look_again, &error) < 0) {
+        fail(exchange, &error);
+        MHD_resume_connection(exchange->connection);
+    }
+    return MHD_YES;
+}
+
+static bool client_left(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    char byte;
+    ssize_t n = info ? recv(info->connect_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) : -1;
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* ---- answering ---- */
+
+static enum MHD_Result send_response(struct exchange *exchange) {
+    unsigned status = MHD_HTTP_INTERNAL_SERVER_ERROR;
+    struct MHD_Response *response = response_make(exchange, &status);
+    if (!response)
+        return MHD_NO;
+    atomic_fetch_add_explicit(&exchange->server->api->answers[status / 100 % 6], 1, memory_order_relaxed);
+    enum MHD_Result result = MHD_queue_response(exchange->connection, status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result answer(struct exchange *exchange) {
+    return exchange->response.kind == RESPONSE_WAIT ? sleep_exchange(exchange) : send_response(exchange);
+}
+
+static enum MHD_Result handle(struct exchange *exchange) {
+    struct server *server = exchange->server;
+    enum route_run run = exchange->request.route->run;
+    if (exchange->request.wait_until && client_left(exchange->connection))
+        return MHD_NO;
+    bool counted = run == RUN_QUICK, here = run == RUN_HERE;
+    if (counted)
+        here = atomic_fetch_add(&server->blocking, 1) < server->threads - 1;
+    if (here)
+        run_handler(exchange);
+    if (counted)
+        atomic_fetch_sub(&server->blocking, 1);
+    return here ? answer(exchange) : hand_over(exchange);
+}
+
+/* ---- reading ---- */
+
+static enum MHD_Result count_value(void *data, enum MHD_ValueKind kind, const char *name, const char *value) {
+    struct {
+        const char *name;
+        int count;
+    } *counter = data;
+    (void)kind, (void)value;
+    counter->count += strcasecmp(name, counter->name) == 0;
+    return MHD_YES;
+}
+
+int request_header_count(const struct request *request, const char *name) {
+    struct {
+        const char *name;
+        int count;
+    } counter = {name, 0};
+    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, count_value, &counter);
+    return counter.count;
+}
+
+static int check_host(const struct request *request, const char *version, struct error *error) {
+    int hosts = request_header_count(request, MHD_HTTP_HEADER_HOST);
+    if (hosts > 1 || (hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0))
+        return error_set(error, ERROR_INVALID, "bad-framing", "Host", "A request has one Host header.");
+    return 0;
+}
+
+/* The headers are there: find the route, decide about the body. An error is answered at once. */
+static enum MHD_Result read_headers(struct exchange *exchange, const char *method, const char *version) {
+    struct request *request = &exchange->request;
+    struct error error = {0};
+    const char *allow = NULL;
+    request->method = arena_strdup(request->arena, method);
+    if (check_host(request, version, &error) == 0 && route_request(request, exchange->target, &allow, &error) == 0 &&
+        body_begin(exchange, &error) == 0) {
+        exchange->phase = PHASE_BODY;
+        return MHD_YES;
+    }
+    if (allow && strcmp(method, MHD_HTTP_METHOD_OPTIONS) == 0)
+        response_text(request, &exchange->response, MHD_HTTP_NO_CONTENT, NULL, "", 0);
+    else
+        fail(exchange, &error);
+    if (allow)
+        response_header(request, &exchange->response, MHD_HTTP_HEADER_ALLOW, allow);
+    if (strcmp(error.code, "bad-framing") == 0) /* where the next request would begin is not known */
+        response_header(request, &exchange->response, MHD_HTTP_HEADER_CONNECTION, "close");
+    return send_response(exchange);
+}
+
+#define DRAIN_LIMIT (8 << 20)
+
+/* A body that is refused half-way is read on for a while, so that the client gets to see the answer. */
+static enum MHD_Result read_body(struct exchange *exchange, const char *data, size_t *size) {
+    struct error error = {0};
+    size_t len = *size;
+    *size = 0;
+    if (exchange->phase == PHASE_REFUSED) {
+        exchange->drained += (int64_t)len;
+        return exchange->drained > DRAIN_LIMIT ? MHD_NO : MHD_YES;
+    }
+    if (clock_now_ns() - exchange->started_ns > exchange->server->api->request_timeout_s * NS_PER_S)
+        return MHD_NO;
+    if (body_add(exchange, data, len, &error) < 0) {
+        exchange->error = error;
+        exchange->phase = PHASE_REFUSED;
+    }
+    return MHD_YES;
+}
+
+static enum MHD_Result end_body(struct exchange *exchange) {
+    struct error error = exchange->error;
+    if (exchange->phase == PHASE_REFUSED || body_end(exchange, &error) < 0) {
+        fail(exchange, &error);
+        return send_response(exchange);
+    }
+    exchange->phase = PHASE_HANDLE;
+    return handle(exchange);
+}
+
+/* libmicrohttpd calls this for the headers, each piece of a body, its end, and after each resumption. */
+static enum MHD_Result on_request(void *data, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *upload_data, size_t *upload_size, void **context) {
+    (void)data, (void)connection, (void)url;
+    struct exchange *exchange = *context;
+    if (!exchange)
+        return MHD_NO;
+    switch (exchange->phase) {
+    case PHASE_HEADERS:
+        return read_headers(exchange, method, version);
+    case PHASE_BODY:
+    case PHASE_REFUSED:
+        return *upload_size ? read_body(exchange, upload_data, upload_size) : end_body(exchange);
+    case PHASE_HANDLE:
+        return handle(exchange);
+    case PHASE_RUNNING:
+        return MHD_YES;
+    case PHASE_READY:
+        return answer(exchange);
+    }
+    return MHD_NO;
+}
+
+/* ---- start and stop ---- */
+
+static int threads_of(const struct server_config *config) {
+    return config->threads > 0 ? config->threads : 4 * (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+int server_max_queries(const struct server_config *config) {
+    return threads_of(config) + QUICK_THREADS + SLOW_THREADS;
+}
+
+static int start_daemon(struct server *server, const struct server_config *config, int fd, struct error *error) {
+    server->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL, on_request, server,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)server->threads,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->max_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)(128 << 10), MHD_OPTION_CONNECTION_TIMEOUT, 60u, MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, server,
+        MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_END);
+    if (!server->daemon)
+        return error_set(error, ERROR_IO, "cannot-listen", NULL, "The HTTP server did not start: %m.");
+    return 0;
+}
+
+static struct server *server_new(struct api *api, const struct server_config *config) {
+    struct server *server = calloc(1, sizeof *server);
+    if (!server)
+        abort();
+    server->api = api;
+    server->threads = threads_of(config);
+    api->started_ns = clock_now_ns();
+    if (getrandom(&server->instance, sizeof server->instance, 0) < 0)
+        server->instance = (uint32_t)clock_now_ns();
+    pthread_mutex_init(&server->lock, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&server->idle, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return server;
+}
+
+int server_start(struct api *api, const struct server_config *config, struct server **ret, struct error *error) {
+    int fd;
+    if (listen_open(config->listen, &fd, error) < 0)
+        return -1;
+    struct server *server = server_new(api, config);
+    listen_url(fd, server->url, sizeof server->url);
+    if (executor_new(QUICK_THREADS, &server->quick, error) < 0 ||
+        executor_new(SLOW_THREADS, &server->slow, error) < 0 || start_daemon(server, config, fd, error) < 0) {
+        close(fd);
+        server_stop(server);
+        return -1;
+    }
+    *ret = server;
+    return 0;
+}
+
+const char *server_url(const struct server *server) {
+    return server->url;
+}
+
+#define GRACE_S 3 /* for requests under way when the server stops */
+
+static void wait_until_idle(struct server *server) {
+    int64_t deadline = deadline_in_s(GRACE_S);
+    struct timespec until = {deadline / NS_PER_S, deadline % NS_PER_S};
+    pthread_mutex_lock(&server->lock);
+    while (server->active > 0 && pthread_cond_timedwait(&server->idle, &server->lock, &until) == 0)
+        continue;
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* No connection may be suspended when the daemon stops: the hub takes no one in any more, the executors finish first.
+ */
+void server_stop(struct server *server) {
+    if (!server)
+        return;
+    MHD_socket listening = server->daemon ? MHD_quiesce_daemon(server->daemon) : MHD_INVALID_SOCKET;
+    if (server->daemon) {
+        hub_drain(server->api->hub);
+        wait_until_idle(server);
+    }
+    executor_close(server->quick);
+    executor_close(server->slow);
+    if (server->daemon)
+        MHD_stop_daemon(server->daemon);
+    if (listening != MHD_INVALID_SOCKET)
+        close(listening);
+    executor_free(server->quick);
+    executor_free(server->slow);
+    pthread_cond_destroy(&server->idle);
+    pthread_mutex_destroy(&server->lock);
+    free(server);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server.h: the HTTP server: libmicrohttpd's threads, executors for handlers that take longer, sleeping requests.
+ *
+ * A request moves through the phases of `enum phase` in exchange.h. All but one of the threads that serve connections
+ * may wait for the database at a time, so that the operations' routes are answered whatever the database does. Other
+ * handlers run on an executor while their connection is suspended; waiting ones sleep in the hub without any thread.
+ */
+#ifndef WARPTUNE_API_SERVER_H
+#define WARPTUNE_API_SERVER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "api/hub.h"
+#include "service/base/error.h"
+
+struct db;
+
+/* What handlers share; owned by the composition root, outlives the server. */
+struct api {
+    struct db *db;
+    struct hub *hub;
+    const char *data_dir; /* uploads/ and blobs/ lie in it */
+    const char *program;  /* answers `child inspect` */
+    int64_t max_upload_bytes;
+    int64_t max_json_bytes;
+    int64_t max_open_jobs;
+    int64_t request_timeout_s;
+    /* the server's own, for /metrics */
+    int64_t started_ns;
+    atomic_ullong answers[6]; /* sent, by the first digit of their status */
+};
+
+struct server_config {
+    const char *listen; /* HOST:PORT, [HOST]:PORT */
+    int threads;        /* that serve connections; 0: four for each core */
+    int max_connections;
+};
+
+struct server;
+
+int server_start(struct api *api, const struct server_config *config, struct server **ret,
+                 struct error *error) MUST_CHECK;
+/* "http://127.0.0.1:8080", with the port that was taken. */
+const char *server_url(const struct server *server);
+/* How many database connections the handlers may want at a time. */
+int server_max_queries(const struct server_config *config);
+/* Takes no new connections, wakes those that wait, gives the rest a few seconds to finish, frees everything. NULL-safe.
+ */
+void server_stop(struct server *server);
+
+#endif
