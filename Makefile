@@ -142,6 +142,7 @@ build/fuzz/obj/%.o: %.c | headers
 build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRCS:%.c=build/fuzz/obj/%.o)
 	$(call say,FUZZ LD $@)
 	$(Q)clang $(CPPFLAGS) -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined -o $@ $^ $(LDLIBS) -lpthread
+.SECONDARY: $(FUZZ_SRCS:%.c=build/fuzz/obj/%.o)
 .PHONY: fuzz fuzz-short
 fuzz: $(if $(F),build/fuzz/fuzz_$(F),$(FUZZ))
 	@for f in $^; do name=$${f##*/fuzz_}; mkdir -p build/fuzz/work/$$name; \

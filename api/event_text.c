@@ -24,9 +24,30 @@ static long count_of(struct json_object *object, const char *field) {
     return (long)number_of(object, field);
 }
 
+/* A line break in the data would end its line; between the tokens of JSON a space means the same. */
+static void write_one_line(struct buf *out, const char *data) {
+    size_t from = out->len;
+    buf_puts(out, data);
+    for (size_t at = from; at < out->len; at++)
+        if (out->data[at] == '\n' || out->data[at] == '\r')
+            out->data[at] = ' ';
+}
+
+/* Whether trials have just ended: a task's beginning and end are progress too, but no line of AutoTVM's. */
+static bool has_line(struct json_object *object) {
+    struct json_object *state;
+    bool running = !json_object_object_get_ex(object, "state", &state) || !state ||
+                   strcmp(json_object_get_string(state), "running") == 0;
+    return running && count_of(object, "trials_done") > 0;
+}
+
 static void write_progress(struct buf *out, const char *data) {
     struct json_object *object CLEANUP(json_put_p) = parse(data);
     char line[200];
+    if (!has_line(object)) {
+        write_one_line(out, data);
+        return;
+    }
     snprintf(line, sizeof line, "[Task %2ld/%2ld] Current/Best: %.2f/%.2f GFLOPS | Progress: (%ld/%ld) | %.2f s",
              count_of(object, "task") + 1, count_of(object, "tasks"), number_of(object, "current_gflops"),
              number_of(object, "best_gflops"), count_of(object, "trials_done"), count_of(object, "trials_planned"),
@@ -35,15 +56,6 @@ static void write_progress(struct buf *out, const char *data) {
     write_members(out, data);
     write_text(out, "line", line);
     buf_putc(out, '}');
-}
-
-/* A line break in the data would end its line; between the tokens of JSON a space means the same. */
-static void write_one_line(struct buf *out, const char *data) {
-    size_t from = out->len;
-    buf_puts(out, data);
-    for (size_t at = from; at < out->len; at++)
-        if (out->data[at] == '\n' || out->data[at] == '\r')
-            out->data[at] = ' ';
 }
 
 static bool ends_job(const char *data) {

@@ -11,17 +11,20 @@
 #include <unistd.h>
 
 #include "api/exchange.h"
+#include "api/guard.h"
 #include "api/listen.h"
 #include "api/router.h"
 #include "service/base/clock.h"
 #include "service/base/log.h"
 
 enum { QUICK_THREADS = 4, SLOW_THREADS = 4 };
+#define HEAD_S 30 /* for the head of a request to arrive; idle connections are closed after it, too */
 
 struct server {
     struct api *api;
     struct MHD_Daemon *daemon;
     struct executor *quick, *slow;
+    struct guard *guard;
     int threads;         /* that serve connections */
     atomic_int blocking; /* of them, those that may be waiting for the database */
     char url[160];
@@ -40,6 +43,22 @@ static void count_active(struct server *server, int change) {
     if (server->active == 0)
         pthread_cond_signal(&server->idle);
     pthread_mutex_unlock(&server->lock);
+}
+
+/* A connection begins or ends; *context stays with it. */
+static void on_connection(void *data, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code) {
+    struct server *server = data;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        *context = guard_enter(server->guard,
+                               MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    else if (*context)
+        guard_leave(server->guard, *context);
+}
+
+static void set_busy(struct server *server, struct MHD_Connection *connection, bool busy) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    guard_set_busy(server->guard, info->socket_context, busy);
 }
 
 /* Called by libmicrohttpd with the target as sent, before anything else; what it returns is the request's context. */
@@ -66,11 +85,12 @@ static void *begin_exchange(void *data, const char *target, struct MHD_Connectio
 
 static void end_exchange(void *data, struct MHD_Connection *connection, void **context,
                          enum MHD_RequestTerminationCode code) {
-    (void)connection, (void)code;
+    (void)code;
     struct exchange *exchange = *context;
     if (!exchange)
         return;
     *context = NULL;
+    set_busy(data, connection, false);
     body_release(exchange);
     if (exchange->response.fd >= 0)
         close(exchange->response.fd);
@@ -234,6 +254,7 @@ static enum MHD_Result read_headers(struct exchange *exchange, const char *metho
     struct request *request = &exchange->request;
     struct error error = {0};
     const char *allow = NULL;
+    set_busy(exchange->server, exchange->connection, true);
     request->method = arena_strdup(request->arena, method);
     if (check_host(request, version, &error) == 0 && route_request(request, exchange->target, &allow, &error) == 0 &&
         body_begin(exchange, &error) == 0) {
@@ -315,12 +336,13 @@ int server_max_queries(const struct server_config *config) {
 }
 
 static int start_daemon(struct server *server, const struct server_config *config, int fd, struct error *error) {
-    server->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL, on_request, server,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)server->threads,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->max_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)(128 << 10), MHD_OPTION_CONNECTION_TIMEOUT, 60u, MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, server,
-        MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_END);
+    server->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL,
+                         on_request, server, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE,
+                         (unsigned)server->threads, MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->max_connections,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(128 << 10), MHD_OPTION_CONNECTION_TIMEOUT, 60u,
+                         MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_URI_LOG_CALLBACK,
+                         begin_exchange, server, MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_END);
     if (!server->daemon)
         return error_set(error, ERROR_IO, "cannot-listen", NULL, "The HTTP server did not start: %m.");
     return 0;
@@ -350,7 +372,7 @@ int server_start(struct api *api, const struct server_config *config, struct ser
         return -1;
     struct server *server = server_new(api, config);
     listen_url(fd, server->url, sizeof server->url);
-    if (executor_new(QUICK_THREADS, &server->quick, error) < 0 ||
+    if (guard_start(HEAD_S, &server->guard, error) < 0 || executor_new(QUICK_THREADS, &server->quick, error) < 0 ||
         executor_new(SLOW_THREADS, &server->slow, error) < 0 || start_daemon(server, config, fd, error) < 0) {
         close(fd);
         server_stop(server);
@@ -393,6 +415,7 @@ void server_stop(struct server *server) {
         close(listening);
     executor_free(server->quick);
     executor_free(server->slow);
+    guard_stop(server->guard);
     pthread_cond_destroy(&server->idle);
     pthread_mutex_destroy(&server->lock);
     free(server);

@@ -23,7 +23,8 @@ struct buf {
     bool overflowed;
 };
 
-#define BUF_INIT(maximum) {NULL, 0, 0, (maximum), false}
+#define BUF_INIT(maximum) \
+    { NULL, 0, 0, (maximum), false }
 
 void buf_init(struct buf *buf, size_t max);
 void buf_append(struct buf *buf, const void *data, size_t len);

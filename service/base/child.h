@@ -35,7 +35,8 @@ struct child {
     int out;   /* read end of its standard output, or -1 */
 };
 
-#define CHILD_INIT {0, -1, -1}
+#define CHILD_INIT \
+    { 0, -1, -1 }
 
 /* ERROR_IO with the reason when the program is not there or cannot be executed; then nothing is left behind. */
 int child_start(const struct child_options *options, struct child *ret, struct error *error) MUST_CHECK;

@@ -30,7 +30,7 @@ static int expected(const struct cursor *cursor, const char *what) {
 
 static bool accept(struct cursor *cursor, const char *text) {
     size_t len = strlen(text);
-    if (strncmp(cursor->at, text, len)) {
+    if (strncmp(cursor->at, text, len) != 0) {
         return false;
     }
     cursor->at += len;
@@ -209,7 +209,7 @@ static int take_act(struct cursor *cursor, struct epilogue *epilogue) {
     const char *at = cursor->at;
     int act = ACT_COUNT;
     if (take_word(cursor, word, sizeof(word))) {
-        for (act = ACT_NONE + 1; act < ACT_COUNT && strcmp(word, workload_acts[act].name); act++) {
+        for (act = ACT_NONE + 1; act < ACT_COUNT && strcmp(word, workload_acts[act].name) != 0; act++) {
         }
     }
     if (act == ACT_COUNT) {
@@ -248,7 +248,7 @@ static int check_canonical(const struct workload *workload, const char *key, str
     if (buf_check(&canonical, "the workload's key", error)) {
         return -1;
     }
-    if (strcmp(buf_str(&canonical), key)) {
+    if (strcmp(buf_str(&canonical), key) != 0) {
         return error_set(error, ERROR_INVALID, "bad-workload", "workload",
                          "The workload's text is not in its canonical form, which is: %.600s", buf_str(&canonical));
     }

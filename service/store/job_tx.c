@@ -12,8 +12,7 @@ static const struct statement set_state = {
     "UPDATE jobs SET state = $2, error_code = $3, error_text = $4,"
     " started_at = CASE WHEN $2 = 'running' THEN coalesce(started_at, now()) ELSE started_at END,"
     " finished_at = CASE WHEN $2 IN ('succeeded', 'failed', 'cancelled') THEN now() END WHERE id = $1"};
-static const struct statement hold_lease = {"item_hold",
-                                            "SELECT 1 FROM queue WHERE id = $1 AND token = $2 FOR UPDATE"};
+static const struct statement hold_lease = {"item_hold", "SELECT 1 FROM queue WHERE id = $1 AND token = $2 FOR UPDATE"};
 static const struct statement end_lease = {"item_end", "DELETE FROM queue WHERE id = $1 AND token = $2"};
 static const struct statement add_event = {
     "event_add", "WITH job AS (UPDATE jobs SET last_event = last_event + 1 WHERE id = $1 RETURNING id, last_event),"
