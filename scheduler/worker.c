@@ -14,14 +14,10 @@
 #include "service/base/clock.h"
 #include "service/base/json.h"
 #include "service/base/log.h"
-#include "service/store/blob_store.h"
 #include "service/store/worker_store.h"
 
 #define HEARTBEAT_S 5
-#define SWEEP_EVERY_BEATS 120    /* unused blobs and old cache files are looked for every ten minutes */
-#define BLOB_AGE_S 3600.0        /* a blob to which nothing refers for so long goes */
-#define CACHE_BYTES (32LL << 30) /* files of blobs kept on this host */
-#define SILENT_S 60.0            /* a worker not heard of for so long is taken off the list */
+#define SILENT_S 60.0 /* a worker not heard of for so long is taken off the list */
 
 struct worker {
     struct db *db;
@@ -29,7 +25,6 @@ struct worker {
     struct device_info devices[DEVICE_LIST_MAX];
     int n_devices;
     struct worker_row row;
-    const char *blob_cache; /* folder */
     struct lease_keeper *keeper;
     struct slot *slots[DEVICE_LIST_MAX];
     pthread_t heart;
@@ -112,22 +107,12 @@ static void beat(struct worker *worker) {
         log_error(LOG_WARN, "heartbeat", &error);
 }
 
-static void sweep(struct worker *worker) {
-    struct error error;
-    int64_t removed;
-    if (blob_sweep(worker->db, BLOB_AGE_S, &removed, &error) < 0 ||
-        blob_cache_trim(worker->blob_cache, CACHE_BYTES, &error) < 0)
-        log_error(LOG_WARN, "sweeping", &error);
-}
-
 static void *heart_main(void *data) {
     struct worker *worker = data;
     pthread_mutex_lock(&worker->lock);
-    for (int beats = 1; !worker->stopping; beats++) {
+    while (!worker->stopping) {
         pthread_mutex_unlock(&worker->lock);
         beat(worker);
-        if (beats % SWEEP_EVERY_BEATS == 0)
-            sweep(worker);
         int64_t next = deadline_in_s(HEARTBEAT_S);
         struct timespec until = {next / NS_PER_S, next % NS_PER_S};
         pthread_mutex_lock(&worker->lock);
@@ -158,7 +143,6 @@ static int start_parts(struct worker *worker, const struct worker_config *config
     if (device_list(config->devices, worker->devices, &worker->n_devices, error) < 0)
         return -1;
     describe(worker, config->key ? config->key : "");
-    worker->blob_cache = arena_printf(worker->arena, "%s/blobs", config->data_dir);
     if (worker_register(worker->db, &worker->row, error) < 0 ||
         lease_keeper_start(worker->db, &worker->keeper, error) < 0 || start_slots(worker, config, error) < 0)
         return -1;

@@ -10,10 +10,8 @@
 #include "service/base/log.h"
 #include "service/commands.h"
 #include "service/serving.h"
-#include "service/store/blob_store.h"
 
-enum { WORKER_CONNECTIONS = 8, TIDY_EVERY_S = 600, ABANDONED_AFTER_S = 3600 };
-#define CACHE_BYTES (INT64_C(20) << 30) /* of files kept for sending; the database has them all */
+enum { WORKER_CONNECTIONS = 8 };
 
 struct parts {
     struct serving serving;
@@ -35,17 +33,6 @@ static void allow_descriptors(void) {
 /* Uploads that a server which was killed left half-way. */
 static int drop_spools(struct parts *parts, struct error *error) {
     return file_remove_tree(arena_printf(parts->serving.arena, "%s/uploads", parts->serving.settings.data_dir), error);
-}
-
-/* Removes what nothing refers to, and the files read least when there are many. */
-static void tidy(struct parts *parts) {
-    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
-    const char *cache = arena_printf(arena, "%s/blobs", parts->serving.settings.data_dir);
-    struct error error;
-    int64_t removed;
-    if (blob_sweep(parts->serving.db, ABANDONED_AFTER_S, &removed, &error) < 0 ||
-        blob_cache_trim(cache, CACHE_BYTES, &error) < 0)
-        log_error(LOG_WARN, "tidying up", &error);
 }
 
 static int start(struct parts *parts, struct error *error) {
@@ -99,9 +86,7 @@ int cmd_serve(int argc, char **argv) {
         printf("listening on %s\n", server_url(parts.server));
         fflush(stdout);
         log_line(LOG_INFO, "listening on %s", server_url(parts.server));
-        do
-            tidy(&parts);
-        while (!serving_signal_within(TIDY_EVERY_S));
+        serving_wait_for_signal(&parts.serving);
         log_line(LOG_INFO, "stopping");
         status = 0;
     }

@@ -25,7 +25,7 @@ int cmd_worker(int argc, char **argv) {
         status = command_failed("worker", &error);
     } else {
         log_line(LOG_INFO, "working");
-        serving_wait_for_signal();
+        serving_wait_for_signal(&serving);
         log_line(LOG_INFO, "stopping");
         status = 0;
     }

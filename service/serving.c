@@ -10,7 +10,11 @@
 #include "service/base/file.h"
 #include "service/base/log.h"
 #include "service/commands.h"
+#include "service/store/blob_store.h"
 #include "service/store/migrate.h"
+
+enum { TIDY_EVERY_S = 600, ABANDONED_AFTER_S = 3600 };
+#define CACHE_BYTES (INT64_C(20) << 30) /* of files kept for sending; the database has them all */
 
 static void print_help(const char *verb, const char *summary) {
     struct buf text CLEANUP(buf_release) = BUF_INIT(1 << 16);
@@ -80,19 +84,27 @@ void serving_block_signals(void) {
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-void serving_wait_for_signal(void) {
-    sigset_t set;
-    int signal_number;
-    stop_signals(&set);
-    while (sigwait(&set, &signal_number) != 0)
-        continue;
-}
-
-bool serving_signal_within(int seconds) {
+static bool signal_within(int seconds) {
     sigset_t set;
     struct timespec limit = {.tv_sec = seconds};
     stop_signals(&set);
     return sigtimedwait(&set, NULL, &limit) > 0;
+}
+
+static void tidy(struct serving *serving) {
+    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
+    const char *cache = arena_printf(arena, "%s/blobs", serving->settings.data_dir);
+    struct error error;
+    int64_t removed;
+    if (blob_sweep(serving->db, ABANDONED_AFTER_S, &removed, &error) < 0 ||
+        blob_cache_trim(cache, CACHE_BYTES, &error) < 0)
+        log_error(LOG_WARN, "tidying up", &error);
+}
+
+void serving_wait_for_signal(struct serving *serving) {
+    do
+        tidy(serving);
+    while (!signal_within(TIDY_EVERY_S));
 }
 
 void serving_close(struct serving *serving) {

@@ -30,10 +30,11 @@ int serving_settings(struct serving *serving, const char *verb, const char *summ
 int serving_open_database(struct serving *serving, bool may_start_cluster, struct error *error) MUST_CHECK;
 /* Blocks SIGTERM and SIGINT in this and all later threads; call before the first thread is made. */
 void serving_block_signals(void);
-/* Sleeps until one of them arrives. */
-void serving_wait_for_signal(void);
-/* The same for at most so many seconds; whether one arrived. */
-bool serving_signal_within(int seconds);
+/*
+ * Sleeps until one of them arrives. Every ten minutes, and at first, removes blobs to which nothing refers and, when
+ * there are many, the cache's files that were read least.
+ */
+void serving_wait_for_signal(struct serving *serving);
 /* Closes what was opened, the cluster last. Safe on a partly opened one. */
 void serving_close(struct serving *serving);
 

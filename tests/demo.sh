@@ -29,7 +29,7 @@ trap 'exit 130' INT TERM
 
 # field NAME: the first value of a JSON field on standard input; enough for the flat fields that are read here.
 field() {
-    sed -n "s/.*\"$1\": *\"\{0,1\}\([^\",}]*\).*/\1/p" | head -n 1
+    tr ',{' '\n\n' | sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\"}]*\).*/\1/p" | head -n 1
 }
 
 echo "== starting the server, with a private PostgreSQL cluster"

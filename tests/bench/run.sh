@@ -19,7 +19,7 @@ finish() {
 trap finish EXIT
 
 field() {
-    sed -n "s/.*\"$1\": *\"\{0,1\}\([^\",}]*\).*/\1/p" | head -n 1
+    tr ',{' '\n\n' | sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\"}]*\).*/\1/p" | head -n 1
 }
 
 # --- ONNX import of VGG-16, beyond reading the file
