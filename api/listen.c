@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,6 +14,11 @@ int listen_open(const char *address, int *ret_fd, struct error *error) {
     char host[128];
     if (!colon || colon == address || (size_t)(colon - address) >= sizeof host)
         return error_set(error, ERROR_INVALID, "bad-address", "listen", "'%.100s' is not HOST:PORT.", address);
+    char *port_end;
+    unsigned long port = strtoul(colon + 1, &port_end, 10);
+    if (colon[1] < '0' || colon[1] > '9' || *port_end || port > 65535)
+        return error_set(error, ERROR_INVALID, "bad-address", "listen",
+                         "'%.100s': the port must be a number from 0 to 65535.", address);
     bool bracketed = address[0] == '[' && colon[-1] == ']';
     snprintf(host, sizeof host, "%.*s", (int)(colon - address) - 2 * bracketed, address + bracketed);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;

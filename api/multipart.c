@@ -96,7 +96,7 @@ static int read_part(struct multipart *multipart, bool *ret_found, struct error 
 }
 
 /* A part's headers say whether it is the field. */
-static void read_headers(struct multipart *multipart, char *text) {
+static int read_headers(struct multipart *multipart, char *text, struct error *error) {
     multipart->wanted = false;
     for (char *line = text; line && *line;) {
         char *next = strstr(line, "\r\n");
@@ -110,7 +110,11 @@ static void read_headers(struct multipart *multipart, char *text) {
             multipart->wanted = true;
         line = next;
     }
+    if (multipart->wanted && multipart->seen)
+        return error_set(error, ERROR_INVALID, "bad-multipart", multipart->name, "The form has the field `%s` twice.",
+                         multipart->name);
     multipart->seen |= multipart->wanted;
+    return 0;
 }
 
 /* One step of the machine; *ret_more false when it needs more bytes. */
@@ -146,7 +150,8 @@ static int step(struct multipart *multipart, bool *ret_more, struct error *error
         if (!end)
             return 0;
         *end = 0;
-        read_headers(multipart, end > held->data ? held->data + 2 : end);
+        if (read_headers(multipart, end > held->data ? held->data + 2 : end, error) < 0)
+            return -1;
         drop(held, (size_t)(end - held->data) + 4);
         multipart->state = STATE_BOUNDARY;
         return 0;

@@ -8,7 +8,7 @@ set -eu
 
 runtime="postgresql gcc libc6-dev"
 build="make pkg-config libpq-dev libjson-c-dev libmicrohttpd-dev libssl-dev libprotobuf-c-dev protobuf-c-compiler curl"
-tests="patchelf libcriterion-dev clang clang-format clang-tidy libclang-rt-14-dev"
+tests="patchelf procps libcriterion-dev clang clang-format clang-tidy libclang-rt-14-dev"
 
 case "${1:-build}" in
     runtime) wanted="$runtime" ;;

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "gpu/module/module_run.h"
 #include "scheduler/step.h"
@@ -124,6 +126,12 @@ static int store(struct build *build, const struct module_evaluation *evaluation
 
 #define ACCEPTED_ERROR 1e-3
 
+/* Half of the host's memory, so that a network of absurd sizes fails by itself; CUDA maps too much to be limited. */
+static int64_t memory_limit(const struct device_info *device) {
+    bool cpu = strcmp(device->target.kind, "cpu") == 0;
+    return cpu ? (int64_t)sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE) : 0;
+}
+
 int step_build(struct step *step, struct error *error) {
     struct build build;
     struct plan_choice *choices;
@@ -140,11 +148,14 @@ int step_build(struct step *step, struct error *error) {
                                               .module_path = build.tuned_path,
                                               .baseline_path = build.baseline_path,
                                               .ordinal = step->device->ordinal,
-                                              .seconds = TIME_EACH_S};
+                                              .seconds = TIME_EACH_S,
+                                              .memory_bytes = memory_limit(step->device),
+                                              .stop = step_must_stop,
+                                              .data = step};
     struct module_evaluation evaluation;
     step_log(step, "info", "comparing it with the reference and the untuned baseline");
     if (module_evaluate(&request, deadline_in_s(EVALUATE_S), &evaluation, error) < 0)
-        return -1;
+        return error->class == ERROR_CANCELLED ? step_stopped(step, error) : -1;
     if (!(evaluation.error <= ACCEPTED_ERROR))
         return error_set(
             error, ERROR_DEVICE, "wrong-answer", NULL,

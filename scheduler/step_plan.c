@@ -42,7 +42,6 @@ int step_plan(struct step *step, struct error *error) {
         if (planned_trials(step, &options, found->workload, &tasks[i].trials_planned, error) < 0)
             return -1;
     }
-    step_log(step, "info", "%d tasks to tune on %s", summary->n_tasks, step->device->name);
     struct plan_result result = {step->device->target.kind, step->device->key, tasks, summary->n_tasks};
     return queue_complete_plan(step->db, step->item, &result, error);
 }

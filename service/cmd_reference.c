@@ -39,10 +39,14 @@ static int compute(const struct file_map *map, const struct option_spec *specs, 
     if (onnx_import(map->data, map->len, &options, arena, &graph, error) < 0 ||
         load_inputs(graph, &specs[INPUT], arena, &inputs, error) < 0)
         return -1;
+    if (specs[OUTPUT].n_values != graph->n_outputs)
+        return error_set(error, ERROR_INVALID, "wrong-outputs", "-o",
+                         "The network has %d outputs, so -o must be given %d times, not %d.", graph->n_outputs,
+                         graph->n_outputs, specs[OUTPUT].n_values);
     float **outputs = arena_array(arena, (size_t)graph->n_outputs, sizeof *outputs);
     if (eval_graph(graph, inputs, arena, outputs, error) < 0)
         return -1;
-    for (int i = 0; i < graph->n_outputs && i < specs[OUTPUT].n_values; i++) {
+    for (int i = 0; i < graph->n_outputs; i++) {
         const struct value *value = &graph->values[graph->outputs[i]];
         if (onnx_write_tensor(specs[OUTPUT].values[i], value->name, &value->shape, outputs[i], error) < 0)
             return -1;

@@ -86,9 +86,8 @@ int cmd_serve(int argc, char **argv) {
         printf("listening on %s\n", server_url(parts.server));
         fflush(stdout);
         log_line(LOG_INFO, "listening on %s", server_url(parts.server));
-        serving_wait_for_signal(&parts.serving);
+        status = serving_wait_for_signal(&parts.serving);
         log_line(LOG_INFO, "stopping");
-        status = 0;
     }
     stop(&parts);
     return status;

@@ -25,9 +25,8 @@ int cmd_worker(int argc, char **argv) {
         status = command_failed("worker", &error);
     } else {
         log_line(LOG_INFO, "working");
-        serving_wait_for_signal(&serving);
+        status = serving_wait_for_signal(&serving);
         log_line(LOG_INFO, "stopping");
-        status = 0;
     }
     worker_stop(worker);
     serving_close(&serving);

@@ -7,13 +7,14 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "service/base/clock.h"
 #include "service/base/file.h"
 #include "service/base/log.h"
 #include "service/commands.h"
 #include "service/store/blob_store.h"
 #include "service/store/migrate.h"
 
-enum { TIDY_EVERY_S = 600, ABANDONED_AFTER_S = 3600 };
+enum { LOOK_EVERY_S = 5, TIDY_EVERY_S = 600, ABANDONED_AFTER_S = 3600 };
 #define CACHE_BYTES (INT64_C(20) << 30) /* of files kept for sending; the database has them all */
 
 static void print_help(const char *verb, const char *summary) {
@@ -101,10 +102,19 @@ static void tidy(struct serving *serving) {
         log_error(LOG_WARN, "tidying up", &error);
 }
 
-void serving_wait_for_signal(struct serving *serving) {
-    do
-        tidy(serving);
-    while (!signal_within(TIDY_EVERY_S));
+int serving_wait_for_signal(struct serving *serving) {
+    int64_t next_tidy = 0;
+    do {
+        if (serving->cluster && !cluster_alive(serving->cluster)) {
+            log_line(LOG_ERROR, "the private PostgreSQL is gone and nothing watches over it: ending");
+            return 1;
+        }
+        if (clock_now_ns() >= next_tidy) {
+            tidy(serving);
+            next_tidy = deadline_in_s(TIDY_EVERY_S);
+        }
+    } while (!signal_within(LOOK_EVERY_S));
+    return 0;
 }
 
 void serving_close(struct serving *serving) {

@@ -31,10 +31,11 @@ int serving_open_database(struct serving *serving, bool may_start_cluster, struc
 /* Blocks SIGTERM and SIGINT in this and all later threads; call before the first thread is made. */
 void serving_block_signals(void);
 /*
- * Sleeps until one of them arrives. Every ten minutes, and at first, removes blobs to which nothing refers and, when
- * there are many, the cache's files that were read least.
+ * Sleeps until one of them arrives, and returns 0; or until the private cluster is gone for good, and returns the exit
+ * status, so that whoever supervises this process starts it anew. Every ten minutes, and at first, removes blobs to
+ * which nothing refers and, when there are many, the cache's files that were read least.
  */
-void serving_wait_for_signal(struct serving *serving);
+int serving_wait_for_signal(struct serving *serving);
 /* Closes what was opened, the cluster last. Safe on a partly opened one. */
 void serving_close(struct serving *serving);
 

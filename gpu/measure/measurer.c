@@ -13,7 +13,7 @@
 #include "service/base/clock.h"
 #include "service/base/file.h"
 
-enum { MOST_BUILDERS = 64, LOOK_MS = 200, MOST_PATH = 512, MOST_LOADS = 2 };
+enum { MOST_BUILDERS = 64, LOOK_MS = 200, MOST_PATH = 512, MOST_LOADS = 3 };
 /* What a builder may take beyond a compile's time to start and to answer; a plain kernel's build and run at least. */
 #define BUILD_SLACK_S 1.5
 #define PLAIN_BUILD_S 60
@@ -60,6 +60,7 @@ struct batch {
     int n, n_ended;
     int running;         /* the runner's job */
     int loads;           /* tries at loading it in a row */
+    int plain_builds;    /* compiler processes that died over the plain kernel */
     int64_t not_before;  /* of the next trial, for the cooldown */
     int64_t asked_at_ns; /* when stop was last asked */
 };
@@ -209,9 +210,12 @@ static int feed_builders(struct batch *batch, struct error *error) {
         double timeout_s = batch->options->build_timeout_s;
         if (job == JOB_PLAIN && timeout_s < PLAIN_BUILD_S)
             timeout_s = PLAIN_BUILD_S;
-        if (peer_ask(&builder->peer, &options, build_request(batch, job, timeout_s), timeout_s + BUILD_SLACK_S, error) <
-            0)
+        int rc =
+            peer_ask(&builder->peer, &options, build_request(batch, job, timeout_s), timeout_s + BUILD_SLACK_S, error);
+        if (rc < 0)
             return -1;
+        if (rc > 0) /* the child had died meanwhile: the next turn starts another */
+            continue;
         builder->job = job;
         item_of(batch, job)->stage = STAGE_BUILDING;
     }
@@ -246,6 +250,10 @@ static int hear_builder(struct batch *batch, struct builder *builder, bool reada
     if (event == PEER_NOTHING)
         return 0;
     builder->job = JOB_NONE;
+    if (event == PEER_DIED && job == JOB_PLAIN && ++batch->plain_builds < MOST_LOADS) {
+        batch->plain.stage = STAGE_WAITING; /* without it there is no measuring at all: once more */
+        return 0;
+    }
     if (event == PEER_DIED) {
         snprintf(text, sizeof text, "The compiler process %s.", how);
         return end_build(batch, job, on_host(batch->measurer) ? TRIAL_COMPILE_HOST : TRIAL_COMPILE_DEVICE, text, "", 0,

@@ -242,7 +242,11 @@ int evaluate_child_main(void) {
 
 int module_evaluate(const struct module_evaluate_request *request, int64_t deadline, struct module_evaluation *ret,
                     struct error *error) {
-    struct child_call call = {.program = request->program, .role = "evaluate"};
+    struct child_call call = {.program = request->program,
+                              .role = "evaluate",
+                              .memory_bytes = request->memory_bytes,
+                              .stop = request->stop,
+                              .data = request->data};
     struct json_object *question CLEANUP(json_put_p) = json_object_new_object();
     struct json_object *reply CLEANUP(json_put_p) = NULL;
     struct module_evaluation evaluation = {.error = INFINITY};

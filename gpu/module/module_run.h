@@ -5,6 +5,9 @@
 #ifndef WARPTUNE_MODULE_MODULE_RUN_H
 #define WARPTUNE_MODULE_MODULE_RUN_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "gpu/module/runtime/warptune_module.h"
 #include "service/base/arena.h"
 #include "service/base/error.h"
@@ -53,7 +56,10 @@ struct module_evaluate_request {
     int64_t batch;
     const char *module_path, *baseline_path;
     int ordinal;
-    double seconds; /* how long to time each */
+    double seconds;           /* how long to time each */
+    int64_t memory_bytes;     /* the most that the child may map; 0: no limit (CUDA maps far more than it uses) */
+    bool (*stop)(void *data); /* asked twice a second; true: ERROR_CANCELLED. Optional */
+    void *data;
 };
 
 /* Runs that child. */

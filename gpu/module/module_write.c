@@ -289,7 +289,7 @@ static int pad_to(int fd, uint64_t *at, uint64_t to, struct error *error) {
 }
 
 int module_file_stream(const struct module_file *file, int fd, struct error *error) {
-    const struct format_footer *footer = &file->footer;
+    struct format_footer footer = file->footer;
     uint64_t at = file->front.len;
     if (file_write_all(fd, file->front.data, file->front.len, error) < 0)
         return -1;
@@ -297,14 +297,16 @@ int module_file_stream(const struct module_file *file, int fd, struct error *err
         const struct format_buffer *buffer = &file->buffers[i];
         if (buffer->kind != FORMAT_CONSTANT)
             continue;
-        if (pad_to(fd, &at, footer->payload_offset + buffer->offset, error) < 0 ||
+        if (pad_to(fd, &at, footer.payload_offset + buffer->offset, error) < 0 ||
             file_write_all(fd, file->plan->buffers[i].data, stored_bytes(buffer), error) < 0)
             return -1;
+        footer.constants =
+            format_mix(footer.constants, format_checksum(file->plan->buffers[i].data, stored_bytes(buffer)));
         at += stored_bytes(buffer);
     }
-    if (pad_to(fd, &at, footer->file_bytes - sizeof *footer, error) < 0)
+    if (pad_to(fd, &at, footer.file_bytes - sizeof footer, error) < 0)
         return -1;
-    return file_write_all(fd, footer, sizeof *footer, error);
+    return file_write_all(fd, &footer, sizeof footer, error);
 }
 
 int module_write_so(const struct module_file *file, const char *path, struct error *error) {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define MAX_BATCH 65536
+#define MAX_NODES 20000 /* far beyond real networks; what comes after takes time by their square */
 #define DEFAULT_CONSTANT_BYTES ((size_t)2 << 30)
 #define MAX_CONSTANT_WORK ((int64_t)1 << 30) /* operations; a few seconds */
 #define MAX_ARGUMENTS 65536
@@ -385,6 +386,9 @@ int onnx_import(const void *bytes, size_t len, const struct onnx_options *option
                                 .constant_left = constant_bytes ? constant_bytes : DEFAULT_CONSTANT_BYTES,
                                 .work_left = MAX_CONSTANT_WORK};
     struct names names;
+    if (model.n_nodes > MAX_NODES)
+        return error_set(error, ERROR_LIMIT, "too-many-nodes", NULL, "The network has %d nodes; at most %d are taken.",
+                         (int)model.n_nodes, MAX_NODES);
     importer.graph->name = model.name;
     importer.graph->source_operators = model.n_nodes;
     if (names_build(&names, &model, &importer) || import_initializers(&importer, &model, &names) ||

@@ -374,6 +374,10 @@ failed:
     return -1;
 }
 
+bool cluster_alive(struct cluster *cluster) {
+    return cluster_watch_alive(&cluster->watch);
+}
+
 const char *cluster_url(const struct cluster *cluster) {
     return cluster->url;
 }

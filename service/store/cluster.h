@@ -38,6 +38,8 @@ int cluster_find_bin(char *ret_path, size_t size, struct error *error) MUST_CHEC
 int cluster_start(const struct cluster_options *options, struct cluster **ret, struct error *error) MUST_CHECK;
 /* postgresql://… for db_open and for workers on this host; as long as the cluster. */
 const char *cluster_url(const struct cluster *cluster);
+/* Whether the process that watches over PostgreSQL is still there: without it nothing brings PostgreSQL back. */
+bool cluster_alive(struct cluster *cluster);
 /* Fast shutdown, after 30 s immediate, after 10 more SIGKILL; frees the handle. NULL-safe. */
 void cluster_stop(struct cluster *cluster);
 

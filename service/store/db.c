@@ -56,7 +56,7 @@ static const struct state_class state_classes[] = {
     {"25P03", ERROR_DB, "database-away", true},
     {"25006", ERROR_DB, "database-read-only", true}, /* a server that is no longer the primary */
     {"53300", ERROR_BUSY, "database-busy", true},
-    {"53", ERROR_LIMIT, "database-full", false}, /* disk, memory */
+    {"53", ERROR_BUSY, "database-full", false}, /* disk, memory */
     {"08", ERROR_DB, "database-away", true},
     {"23", ERROR_CONFLICT, "database-conflict", false},
     {"", ERROR_DB, "database", false},

@@ -66,6 +66,8 @@ request "form without a boundary" 400 -H 'Content-Type: multipart/form-data' --d
 request "form cut off" 400 -H 'Content-Type: multipart/form-data; boundary=b' \
     --data-binary "$(printf -- '--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nabc')" "$api/models"
 request "form without the field" 400 -F 'other=1' "$api/models"
+request "form with the field twice" 400 -F 'model=a' -F 'model=b' "$api/models"
+problem "form with the field twice" bad-multipart model
 request "name too long" 400 -H "$octets" --data-binary 'x' "$api/models?name=$(head -c 201 /dev/zero | tr '\0' n)"
 problem "name too long" bad-query name
 request "name is no text" 400 -H "$octets" --data-binary 'x' "$api/models?name=%ff"
@@ -75,6 +77,8 @@ for id in x .. 00000000 '%20' 00000000-0000-4000-8000-00000000000Z 00000000-0000
         request "$path" 404 --path-as-is "$api/$path"
     done
 done
+
+ok "a port that is none" sh -c '! "$WARPTUNE_PROGRAM" serve --listen 127.0.0.1:99999 --data-dir "$0/other" 2>/dev/null' "$work"
 
 ok "nothing is left of all that" [ -z "$(ls "$work/data/uploads" 2>/dev/null)" ]
 request "the server goes on" 200 "$url/readyz"

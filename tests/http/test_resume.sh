@@ -14,6 +14,12 @@ for _ in $(seq 600); do
     [ "$(wc -l <"$work/body")" -ge 6 ] && break
     sleep 0.1
 done
+# Compilers and runners that die, idle or at work, are replaced.
+for _ in 1 2 3; do
+    pkill -9 -P "$server_pid" -f 'child (build|run)'
+    sleep 0.5
+done
+request "records" 200 "$api/jobs/$job/records"
 before=$(wc -l <"$work/body")
 kill -9 "$server_pid"
 wait "$server_pid" 2>/dev/null

@@ -11,9 +11,9 @@
  *         constants                              aligned to 64; the first to 4096
  *     footer                                     the file's last 64 bytes
  *
- * All numbers are little-endian, all offsets count from the payload's begin. The checksum covers everything before the
- * constants, so that whatever the runtime acts on was read as it was written; the footer's sizes tell a file that was
- * cut off. Names are offsets into the strings, each ended by a NUL.
+ * All numbers are little-endian, all offsets count from the payload's begin. One checksum covers everything before the
+ * constants, one the constants, so that whatever the runtime acts on was read as it was written; the footer's sizes
+ * tell a file that was cut off. Names are offsets into the strings, each ended by a NUL.
  */
 #ifndef WARPTUNE_MODULE_FORMAT_H
 #define WARPTUNE_MODULE_FORMAT_H
@@ -88,7 +88,8 @@ struct format_footer {
     uint64_t file_bytes, payload_offset;
     uint64_t front_bytes; /* from the file's begin to the constants */
     uint64_t checksum;    /* format_checksum of the front */
-    uint64_t unused[3];
+    uint64_t constants;   /* format_mix of each constant's checksum, in the order of the buffers */
+    uint64_t unused[2];
 };
 
 _Static_assert(sizeof(struct format_header) == 144 && sizeof(struct format_tensor) == 88 &&
@@ -107,6 +108,11 @@ static inline uint64_t format_checksum(const void *data, size_t len) {
         hash ^= hash >> 29;
     }
     return hash;
+}
+
+/* Adds one constant's checksum to that of those before it; the first is added to 0. */
+static inline uint64_t format_mix(uint64_t sum, uint64_t checksum) {
+    return (sum ^ checksum) * 0x100000001b3u + 1;
 }
 
 #endif

@@ -167,10 +167,24 @@ static int check_records(const struct image *image, struct fault *fault) {
     return 0;
 }
 
+/* A module whose weights changed would run, and be wrong without a word. */
+static int check_constants(const struct image *image, struct fault *fault) {
+    struct format_footer footer;
+    uint64_t sum = 0;
+    memcpy(&footer, (const char *)image->map + image->map_len - sizeof footer, sizeof footer);
+    for (uint64_t i = 0; i < image->header->buffers.count; i++) {
+        const struct format_buffer *buffer = &image->buffers[i];
+        if (buffer->kind == FORMAT_CONSTANT)
+            sum = format_mix(
+                sum, format_checksum(image->payload + buffer->offset, buffer->splat ? buffer->splat : buffer->bytes));
+    }
+    return sum == footer.constants ? 0 : damaged(fault, "its weights are not as they were written");
+}
+
 int image_open(struct image *ret, struct fault *fault) {
     *ret = (struct image){0};
     if (map_file(ret, fault) < 0 || check_footer(ret, fault) < 0 || find_tables(ret, fault) < 0 ||
-        check_records(ret, fault) < 0) {
+        check_records(ret, fault) < 0 || check_constants(ret, fault) < 0) {
         image_close(ret);
         return -1;
     }
