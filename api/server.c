@@ -340,7 +340,7 @@ static int start_daemon(struct server *server, const struct server_config *confi
         MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL,
                          on_request, server, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE,
                          (unsigned)server->threads, MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->max_connections,
-                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(128 << 10), MHD_OPTION_CONNECTION_TIMEOUT, 60u,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(64 << 10), MHD_OPTION_CONNECTION_TIMEOUT, 60u,
                          MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_URI_LOG_CALLBACK,
                          begin_exchange, server, MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_END);
     if (!server->daemon)
