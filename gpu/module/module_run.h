@@ -39,7 +39,7 @@ struct module_latency module_latency(double *seconds, int n);
 double module_error(const float *got, const float *expected, size_t n);
 
 /*
- * `warptune child evaluate`: one request {model, batch, module, baseline, ordinal, runs, kind} on standard input; the
+ * `warptune child evaluate`: one request {model, batch, module, baseline, ordinal, seconds} on standard input; the
  * tuned and the baseline module are timed in turn, and the tuned one's outputs held against eval.h's on a seeded
  * random input. One answer {latency…, baseline…, error} on standard output. Exit status.
  */

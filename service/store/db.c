@@ -251,8 +251,8 @@ int pg_run(struct pg *pg, const struct statement *statement, const struct params
         params = &none;
     if (prepare(pg, statement, error) < 0)
         return -1;
-    PGresult *result = PQexecPrepared(pg->conn, statement->name, params->n, params->values, params->lengths,
-                                      params->formats, statement->binary);
+    PGresult *result =
+        PQexecPrepared(pg->conn, statement->name, params->n, params->values, NULL, NULL, statement->binary);
     ExecStatusType status = PQresultStatus(result);
     if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
         pg_fail(pg, result, error);

@@ -10,31 +10,25 @@
 
 /* --- Parameters --- */
 
-static int next(struct params *params, const char *value, int length, int format) {
+static int next(struct params *params, const char *value) {
     if (params->n >= PARAMS_MAX)
         abort(); /* more than any statement of ours has */
     params->values[params->n] = value;
-    params->lengths[params->n] = length;
-    params->formats[params->n] = format;
     return params->n++;
 }
 
 void params_text(struct params *params, const char *text) {
-    next(params, text, 0, 0);
-}
-
-void params_bytes(struct params *params, const void *data, size_t len) {
-    next(params, data, (int)len, 1);
+    next(params, text);
 }
 
 void params_int(struct params *params, int64_t value) {
-    int i = next(params, NULL, 0, 0);
+    int i = next(params, NULL);
     snprintf(params->texts[i], sizeof params->texts[i], "%lld", (long long)value);
     params->values[i] = params->texts[i];
 }
 
 void params_double(struct params *params, double value) {
-    int i = next(params, NULL, 0, 0);
+    int i = next(params, NULL);
     if (!isfinite(value))
         return;
     snprintf(params->texts[i], sizeof params->texts[i], "%.17g", value);
@@ -50,7 +44,7 @@ void params_time(struct params *params, int64_t us) {
         params_text(params, NULL);
         return;
     }
-    int i = next(params, NULL, 0, 0);
+    int i = next(params, NULL);
     time_t seconds = (time_t)(us / 1000000);
     struct tm parts;
     gmtime_r(&seconds, &parts);

@@ -29,13 +29,11 @@ enum { PARAMS_MAX = 24 };
 struct params {
     int n;
     const char *values[PARAMS_MAX];
-    int lengths[PARAMS_MAX], formats[PARAMS_MAX];
     char texts[PARAMS_MAX][32];
 };
 
-/* Texts and bytes are borrowed. NULL, and a number that is not finite, become null. */
+/* Texts are borrowed. NULL, and a number that is not finite, become null. */
 void params_text(struct params *params, const char *text);
-void params_bytes(struct params *params, const void *data, size_t len);
 void params_int(struct params *params, int64_t value);
 void params_double(struct params *params, double value);
 void params_bool(struct params *params, bool value);
