@@ -27,7 +27,7 @@ CFLAGS := -std=c17 $(OPT) -g -fPIC -pthread $(WARN) $(SANFLAGS)
 LDFLAGS := -pthread $(SANFLAGS) -Wl,--as-needed
 PKGS := libpq json-c libmicrohttpd libcrypto libprotobuf-c
 CPPFLAGS += -include service/base/banned.h $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-LDLIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -ldl -lm
+LDLIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lxgboost -ldl -lm
 
 # Everything but main.c and the module runtime goes into one archive; programs and tests link what they use of it.
 DIRS := service/base service/model service/store gpu/device gpu/template gpu/measure gpu/module scheduler scheduler/search api service
@@ -109,13 +109,14 @@ http: $(PROGRAM)
 	@sh tests/run_all.sh --env WARPTUNE_PROGRAM=$(abspath $(PROGRAM)) $(sort $(wildcard tests/http/test_*.sh))
 
 # What needs a GPU: plain programs, so that a host without Criterion runs them (carry them with the bundle).
-GPU_TESTS := $(patsubst tests/gpu/%.c,$(BUILD)/tests/gpu/%,$(wildcard tests/gpu/test_*.c))
+GPU_PROGRAMS := $(patsubst tests/gpu/%.c,$(BUILD)/tests/gpu/%,$(wildcard tests/gpu/*.c))
+GPU_TESTS := $(filter $(BUILD)/tests/gpu/test_%,$(GPU_PROGRAMS))
 $(BUILD)/tests/gpu/%: tests/gpu/%.c $(LIB) | headers
 	@mkdir -p $(@D)
 	$(call say,LD $@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(LDLIBS)
 .PHONY: gpu-tests test-gpu
-gpu-tests: $(GPU_TESTS)
+gpu-tests: $(GPU_PROGRAMS)
 test-gpu: $(GPU_TESTS)
 	@sh tests/run_all.sh $(GPU_TESTS)
 
@@ -152,7 +153,7 @@ fuzz: $(if $(F),build/fuzz/fuzz_$(F),$(FUZZ))
 fuzz-short: fuzz
 
 # The main job, start to end, and the server to play with.
-.PHONY: demo run bundle bench
+.PHONY: demo run bundle bench bench-gpu
 demo:
 	sh docker/packages.sh build
 	$(MAKE) all
@@ -171,6 +172,8 @@ $(BUILD)/tests/bench/%: tests/bench/%.c $(LIB) | headers
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(LDLIBS)
 bench: $(PROGRAM) $(BENCHES)
 	sh tests/bench/run.sh $(abspath $(PROGRAM))
+bench-gpu: $(PROGRAM) $(GPU_PROGRAMS)
+	sh tests/bench/gpu.sh $(abspath $(PROGRAM))
 
 clean:
 	rm -rf build

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "api/json_write.h"
+#include "gpu/template/autotvm_map.h"
+#include "service/base/json.h"
 
 /* "cuda/NVIDIA H200/sm_90a/132" gives "nvidia-h200". */
 static const char *model_of(const char *device_key, struct arena *arena) {
@@ -17,59 +19,15 @@ static const char *model_of(const char *device_key, struct arena *arena) {
     return model;
 }
 
-static const char *dtype_text(enum dtype dtype) {
-    static const char *const texts[] = {
-        [DTYPE_F32] = "float32", [DTYPE_F16] = "float16", [DTYPE_BF16] = "bfloat16",
-        [DTYPE_F64] = "float64", [DTYPE_I8] = "int8",     [DTYPE_U8] = "uint8",
-        [DTYPE_I32] = "int32",   [DTYPE_I64] = "int64",   [DTYPE_BOOL] = "bool",
-    };
-    return texts[dtype];
-}
-
-static void write_tensor(struct buf *out, const struct operand *operand) {
-    write_array(out, NULL);
-    write_text(out, NULL, "TENSOR");
-    write_array(out, NULL);
-    for (int d = 0; d < operand->shape.rank; d++)
-        write_int(out, NULL, operand->shape.dim[d]);
-    write_end(out, ']');
-    write_text(out, NULL, dtype_text(operand->dtype));
-    write_end(out, ']');
-}
-
-static void write_numbers(struct buf *out, const int64_t *numbers, int n) {
-    write_array(out, NULL);
-    for (int i = 0; i < n; i++)
-        write_int(out, NULL, numbers[i]);
-    write_end(out, ']');
-}
-
-/* The arguments of TVM's function of the same purpose: data, kernel, and what fixes the shapes. */
-static void write_args(struct buf *out, const struct workload *workload) {
-    const struct conv_attr *conv = &workload->attr.conv;
-    write_array(out, NULL);
-    for (int i = 0; i < workload->n_in && i < 2; i++)
-        write_tensor(out, &workload->in[i]);
-    if (workload->op == OP_CONV || workload->op == OP_CONV_TRANSPOSE) {
-        write_numbers(out, conv->stride, 2);
-        write_numbers(out, conv->pad, 4);
-        write_numbers(out, conv->dilation, 2);
-        if (conv->groups > 1)
-            write_int(out, NULL, conv->groups);
-    } else if (workload->op == OP_DENSE) {
-        write_raw(out, NULL, NULL); /* bias */
-    }
-    write_text(out, NULL, dtype_text(workload->out[0].dtype));
-    write_end(out, ']');
+static const char *target_of(const char *device_kind, const char *device_key, struct arena *arena) {
+    return strcmp(device_kind, "cuda") == 0 ? arena_printf(arena, "cuda -model=%s", model_of(device_key, arena))
+                                            : "llvm";
 }
 
 void autotvm_task_init(struct autotvm_task *ret, const char *device_kind, const char *device_key,
                        const struct workload *workload, struct arena *arena) {
-    struct buf args CLEANUP(buf_release) = BUF_INIT(64 << 10);
-    write_args(&args, workload);
-    ret->args = arena_strdup(arena, buf_str(&args));
-    ret->target =
-        strcmp(device_kind, "cuda") == 0 ? arena_printf(arena, "cuda -model=%s", model_of(device_key, arena)) : "llvm";
+    ret->target = target_of(device_kind, device_key, arena);
+    ret->workload = workload;
 }
 
 static void write_result(struct buf *out, const struct trial_row *trial) {
@@ -87,11 +45,12 @@ static void write_result(struct buf *out, const struct trial_row *trial) {
 }
 
 void autotvm_write(struct buf *out, const struct autotvm_task *task, const struct trial_row *trial) {
+    struct json_object *args CLEANUP(json_put_p) = autotvm_args(task->workload, trial->template);
     buf_putc(out, '{');
     write_array(out, "input");
     write_text(out, NULL, task->target);
     write_text(out, NULL, trial->template);
-    write_raw(out, NULL, task->args);
+    write_raw(out, NULL, json_text(args, NULL));
     write_raw(out, NULL, "{}");
     write_end(out, ']');
     write_object(out, "config");
@@ -103,4 +62,39 @@ void autotvm_write(struct buf *out, const struct autotvm_task *task, const struc
     write_raw(out, "version", "0.2");
     write_text(out, "tvm_version", "warptune-" WARPTUNE_VERSION);
     buf_puts(out, "}\n");
+}
+
+/* Of a workload whose text this version does not read any more the arguments are none: its own text says it all. */
+static struct json_object *config_args(const struct config_row *config, struct arena *arena) {
+    struct workload *workload;
+    struct error ignored;
+    if (workload_parse(config->workload, arena, &workload, &ignored) < 0)
+        return json_object_new_array();
+    return autotvm_args(workload, config->template);
+}
+
+int autotvm_write_config(struct buf *out, const struct config_row *config, struct error *error) {
+    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
+    struct json_object *entity CLEANUP(json_put_p) = NULL, *provenance CLEANUP(json_put_p) = NULL;
+    if (json_parse(config->entity, strlen(config->entity), &entity, error) < 0 ||
+        json_parse(config->provenance, strlen(config->provenance), &provenance, error) < 0)
+        return error_prefix(error, "The configuration of %.200s: ", config->workload);
+    const char *kind = arena_strndup(arena, config->device_key, strcspn(config->device_key, "/"));
+    struct autotvm_own own = {config->workload, config->device_key, config->version,
+                              config->spread_s, config->baseline_s, provenance};
+    struct json_object *args CLEANUP(json_put_p) = config_args(config, arena);
+    struct json_object *extra CLEANUP(json_put_p) = autotvm_own_make(&own);
+    struct autotvm_record record = {.target = target_of(kind, config->device_key, arena),
+                                    .task = config->template,
+                                    .args = args,
+                                    .index = config->index,
+                                    .entity = entity,
+                                    .costs_s = &config->cost_s,
+                                    .n_costs = 1,
+                                    .timestamp_s = (double)config->updated_us / 1e6,
+                                    .version = 0.2,
+                                    .tvm_version = "warptune-" WARPTUNE_VERSION,
+                                    .extra = extra};
+    autotvm_record_write(&record, out);
+    return 0;
 }

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* autotvm.h: trials as lines of AutoTVM's record format, version 0.2. */
+/* autotvm.h: what the database holds, as lines of AutoTVM's record format, version 0.2: trials and configurations. */
 #ifndef WARPTUNE_API_AUTOTVM_H
 #define WARPTUNE_API_AUTOTVM_H
 
 #include "service/base/buf.h"
 #include "service/model/workload.h"
+#include "service/store/config_store.h"
 #include "service/store/trial_store.h"
 
 /* What the records of one task have in common. */
 struct autotvm_task {
     const char *target; /* "cuda -model=nvidia-h200", "llvm" */
-    const char *args;   /* JSON text */
+    const struct workload *workload;
 };
 
-/* Both texts live in the arena. */
+/* The text lives in the arena; the workload is borrowed. */
 void autotvm_task_init(struct autotvm_task *ret, const char *device_kind, const char *device_key,
                        const struct workload *workload, struct arena *arena);
 /* One line with its end. A failed trial costs 1e9 s, as there; its error's text has no place in the format. */
 void autotvm_write(struct buf *out, const struct autotvm_task *task, const struct trial_row *trial);
+/* A configuration as a line that an import takes back as it was: what AutoTVM has no place for is in our own member. */
+int autotvm_write_config(struct buf *out, const struct config_row *config, struct error *error) MUST_CHECK;
 
 #endif

@@ -17,9 +17,31 @@ static bool is_type(const char *content_type, const char *type) {
     return strlen(type) == len && strncasecmp(content_type, type, len) == 0;
 }
 
+/* What is spooled to a file: the form's field that may hold it, its media types, what to say otherwise. */
+static const struct spooled {
+    const char *field, *types[7], *wanted, *empty;
+} spooled[] = {
+    [BODY_UPLOAD] = {"model",
+                     {"application/octet-stream", "application/onnx", "application/x-onnx", "application/x-protobuf",
+                      "application/x-www-form-urlencoded"},
+                     "A model is sent as application/octet-stream, or as field `model` of multipart/form-data.",
+                     "The body is empty; send the model's bytes."},
+    [BODY_RECORDS] = {"records",
+                      {"application/x-ndjson", "application/jsonl", "application/octet-stream", "text/plain",
+                       "application/x-www-form-urlencoded"},
+                      "A log of records is sent as application/x-ndjson, or as field `records` of multipart/form-data.",
+                      "The body is empty; send a log with one record a line."},
+};
+
+/* NULL when the route's body is none that is spooled. */
+static const struct spooled *spooled_of(const struct exchange *exchange) {
+    enum body_kind kind = exchange->request.route->body;
+    return (size_t)kind < ARRAY_COUNT(spooled) && spooled[kind].field ? &spooled[kind] : NULL;
+}
+
 static int64_t body_limit(const struct exchange *exchange) {
     const struct api *api = exchange->request.api;
-    return exchange->request.route->body == BODY_UPLOAD ? api->max_upload_bytes : api->max_json_bytes;
+    return spooled_of(exchange) ? api->max_upload_bytes : api->max_json_bytes;
 }
 
 static int too_large(const struct exchange *exchange, struct error *error) {
@@ -72,18 +94,17 @@ static int spool(void *data, const char *bytes, size_t len, struct error *error)
     return file_write_all(exchange->spool, bytes, len, error);
 }
 
+/* curl --data-binary says application/x-www-form-urlencoded unless told otherwise: the bytes are taken as they are. */
 static int begin_upload(struct exchange *exchange, struct error *error) {
+    const struct spooled *kind = spooled_of(exchange);
     const char *type = request_header(&exchange->request, MHD_HTTP_HEADER_CONTENT_TYPE);
-    if (type && is_type(type, "multipart/form-data") &&
-        multipart_new(type, "model", spool, exchange, &exchange->multipart, error) < 0)
+    bool known = !type;
+    for (int i = 0; type && kind->types[i]; i++)
+        known |= is_type(type, kind->types[i]);
+    if (!known && !is_type(type, "multipart/form-data"))
+        return error_set(error, ERROR_INVALID, "unsupported-media-type", NULL, "%s", kind->wanted);
+    if (!known && multipart_new(type, kind->field, spool, exchange, &exchange->multipart, error) < 0)
         return -1;
-    /* curl --data-binary says application/x-www-form-urlencoded unless told otherwise: the bytes are taken as they are.
-     */
-    if (type && !exchange->multipart && !is_type(type, "application/octet-stream") &&
-        !is_type(type, "application/onnx") && !is_type(type, "application/x-onnx") &&
-        !is_type(type, "application/x-www-form-urlencoded") && !is_type(type, "application/x-protobuf"))
-        return error_set(error, ERROR_INVALID, "unsupported-media-type", NULL,
-                         "A model is sent as application/octet-stream, or as field `model` of multipart/form-data.");
     return open_spool(exchange, error);
 }
 
@@ -99,7 +120,7 @@ int body_begin(struct exchange *exchange, struct error *error) {
     }
     if (length != INT64_MAX && length > body_limit(exchange))
         return too_large(exchange, error);
-    if (route->body == BODY_UPLOAD)
+    if (spooled_of(exchange))
         return begin_upload(exchange, error);
     const char *type = request_header(&exchange->request, MHD_HTTP_HEADER_CONTENT_TYPE);
     if (!type || !is_type(type, "application/json"))
@@ -116,7 +137,7 @@ int body_add(struct exchange *exchange, const char *data, size_t len, struct err
         return too_large(exchange, error);
     if (exchange->multipart)
         return multipart_add(exchange->multipart, data, len, error);
-    if (exchange->request.route->body == BODY_UPLOAD)
+    if (spooled_of(exchange))
         return spool(exchange, data, len, error);
     buf_append(&exchange->body, data, len);
     return 0;
@@ -127,7 +148,7 @@ static int end_upload(struct exchange *exchange, struct error *error) {
     if (exchange->multipart && multipart_end(exchange->multipart, error) < 0)
         return -1;
     if (request->upload.bytes == 0)
-        return error_set(error, ERROR_INVALID, "empty-body", NULL, "The body is empty; send the model's bytes.");
+        return error_set(error, ERROR_INVALID, "empty-body", NULL, "%s", spooled_of(exchange)->empty);
     char hex[SHA256_HEX];
     sha256_hex(exchange->hash, hex);
     request->upload.sha256 = arena_strdup(request->arena, hex);
@@ -143,6 +164,7 @@ int body_end(struct exchange *exchange, struct error *error) {
     case BODY_NONE:
         return 0;
     case BODY_UPLOAD:
+    case BODY_RECORDS:
         return end_upload(exchange, error);
     case BODY_JSON:
         break;

@@ -37,7 +37,7 @@ struct exchange {
     const char *target; /* as sent */
     int64_t started_ns;
     struct buf body;     /* BODY_JSON */
-    struct sha256 *hash; /* BODY_UPLOAD, as the next two */
+    struct sha256 *hash; /* of a spooled body, as the next two */
     struct multipart *multipart;
     int spool;
     int64_t received, drained;

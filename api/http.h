@@ -26,9 +26,10 @@ struct response;
 typedef int route_handler(struct request *request, struct response *ret, struct error *error);
 
 enum body_kind {
-    BODY_NONE,   /* a body is refused */
-    BODY_JSON,   /* collected, parsed strictly: request->json */
-    BODY_UPLOAD, /* spooled to a file, hashed on the way: request->upload */
+    BODY_NONE,    /* a body is refused */
+    BODY_JSON,    /* collected, parsed strictly: request->json */
+    BODY_UPLOAD,  /* a model; spooled to a file, hashed on the way: request->upload */
+    BODY_RECORDS, /* a tuning log; spooled as well */
 };
 
 /* Where a handler runs, which is how long it may take. */
@@ -73,7 +74,7 @@ struct request {
     } queries[REQUEST_MAX_QUERIES];
     int n_queries;
     struct json_object *json;     /* BODY_JSON */
-    struct request_upload upload; /* BODY_UPLOAD */
+    struct request_upload upload; /* BODY_UPLOAD, BODY_RECORDS */
     int64_t wait_until;           /* deadline that the handler chose the first time it waited; 0 before that */
     void *connection;             /* the server's; NULL in tests */
 };

@@ -50,6 +50,8 @@ static void write_task(struct buf *out, const struct task_row *task) {
     write_fixed(out, "spread_us", task->best_spread_s * 1e6);
     write_fixed(out, "best_gflops", isfinite(task->best_s) ? (double)task->flops / task->best_s / 1e9 : INFINITY);
     write_best(out, task);
+    write_double(out, "floor_s", task->floor_s);
+    write_fixed(out, "search_s", task->search_s);
     write_text(out, "stop_reason", task->stop_reason);
     write_time(out, "started_at", task->started_us);
     write_time(out, "finished_at", task->finished_us);
@@ -93,6 +95,7 @@ void job_write(struct buf *out, const struct job_row *job) {
     write_time(out, "created_at", job->created_us);
     write_time(out, "started_at", job->started_us);
     write_time(out, "finished_at", job->finished_us);
+    write_fixed(out, "elapsed_s", job->elapsed_s);
     write_int(out, "last_event", job->last_event);
     write_raw(out, "options", job->options);
     write_raw(out, "labels", job->labels);

@@ -66,7 +66,7 @@ static int put_autotvm(void *data, const struct trial_row *trial, struct error *
     const struct task_row *task = task_of(records, trial, &index);
     if (!task)
         return 0; /* its task was made after we read them */
-    if (!records->tasks[index].args) {
+    if (!records->tasks[index].target) {
         struct workload *workload;
         if (workload_parse(task->workload, records->arena, &workload, error) < 0)
             return -1;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/configs.h"
 #include "api/handlers.h"
 #include "api/json_write.h"
 #include "api/server.h"
@@ -30,17 +31,7 @@ static int read_options(const struct request *request, struct inspect_options *r
 
 static void write_config(struct buf *out, const char *name, const struct config_row *config) {
     write_object(out, name);
-    write_text(out, "device_key", config->device_key);
-    write_text(out, "template", config->template);
-    write_int(out, "version", config->version);
-    write_int(out, "index", config->index);
-    write_raw(out, "entity", config->entity);
-    write_fixed(out, "cost_us", config->cost_s * 1e6);
-    write_fixed(out, "spread_us", config->spread_s * 1e6);
-    write_fixed(out, "baseline_us", config->baseline_s * 1e6);
-    write_raw(out, "provenance", config->provenance);
-    write_text(out, "job_id", config->job_id);
-    write_time(out, "updated_at", config->updated_us);
+    config_write_members(out, config);
     write_end(out, '}');
 }
 

@@ -7,7 +7,7 @@
 set -eu
 
 runtime="postgresql gcc libc6-dev"
-build="make pkg-config libpq-dev libjson-c-dev libmicrohttpd-dev libssl-dev libprotobuf-c-dev protobuf-c-compiler curl"
+build="make pkg-config libpq-dev libjson-c-dev libmicrohttpd-dev libssl-dev libprotobuf-c-dev protobuf-c-compiler libxgboost-dev curl"
 tests="patchelf procps libcriterion-dev clang clang-format clang-tidy libclang-rt-14-dev"
 
 case "${1:-build}" in

@@ -6,11 +6,15 @@
 
 #include "service/base/json.h"
 
-static const char *const body_fields[] = {"model_id", "device",   "precision", "layout", "batch",  "tuner",
-                                          "measure",  "budget_s", "priority",  "key",    "labels", NULL};
-static const char *const tuner_fields[] = {"name", "trials", "early_stopping", "seed", NULL};
+static const char *const body_fields[] = {"model_id", "device",   "precision", "layout", "batch",  "tuner", "measure",
+                                          "budget_s", "priority", "reuse",     "key",    "labels", NULL};
+static const char *const tuner_fields[] = {"name",    "trials", "early_stopping", "seed",
+                                           "feature", "loss",   "template",       NULL};
 static const char *const measure_fields[] = {"number",     "repeat", "min_repeat_ms", "timeout_s", "build_timeout_s",
                                              "cooldown_s", NULL};
+
+#define DEFAULT_TUNER (&tuner_auto)
+#define DEFAULT_TRIALS 100
 
 /* Puts the outer object's name before the field at fault: "trials" becomes "tuner.trials". */
 static int nested(const char *outer, struct error *error) {
@@ -39,13 +43,40 @@ static int read_choice(struct json_object *object, const char *field, const char
                      list);
 }
 
+/* A template may be named that serves none of the model's tasks; but there must be one of that name. */
+static int check_template(const char *name, struct error *error) {
+    if (!*name || template_find(template_builtin, name))
+        return 0;
+    char names[700] = "";
+    size_t len = 0;
+    for (int i = 0; template_builtin[i] && len + 1 < sizeof names; i++)
+        len += (size_t)snprintf(names + len, sizeof names - len, "%s%s", i ? ", " : "", template_builtin[i]->name);
+    return error_set(error, ERROR_INVALID, "unknown-template", "template",
+                     "There is no template '%.60s'. Choose one of: %s.", name, names);
+}
+
+static int read_model_choices(struct json_object *tuner, struct job_options *options, struct error *error) {
+    const char *const features[] = {feature_name(FEATURE_ITERVAR), feature_name(FEATURE_KNOB),
+                                    feature_name(FEATURE_CURVE), NULL};
+    const char *const losses[] = {loss_name(LOSS_REG), loss_name(LOSS_RANK), loss_name(LOSS_RANK_BINARY), NULL};
+    int feature = (int)options->feature, loss = (int)options->loss;
+    if (read_choice(tuner, "feature", features, &feature, error) < 0 ||
+        read_choice(tuner, "loss", losses, &loss, error) < 0)
+        return -1;
+    options->feature = (enum feature_kind)feature;
+    options->loss = (enum loss_kind)loss;
+    return 0;
+}
+
 static int read_tuner(struct json_object *tuner, struct job_options *options, struct error *error) {
     const char *name = options->tuner->name;
     if (json_only_fields(tuner, tuner_fields, error) < 0 ||
         json_read_string(tuner, "name", JSON_OPTIONAL, 40, &name, error) < 0 ||
         json_read_int(tuner, "trials", JSON_OPTIONAL, 1, 1000000, &options->trials, error) < 0 ||
         json_read_int(tuner, "early_stopping", JSON_OPTIONAL, 0, 1000000, &options->early_stopping, error) < 0 ||
-        json_read_int(tuner, "seed", JSON_OPTIONAL, 0, INT64_MAX, &options->seed, error) < 0)
+        json_read_int(tuner, "seed", JSON_OPTIONAL, 0, INT64_MAX, &options->seed, error) < 0 ||
+        json_read_string(tuner, "template", JSON_OPTIONAL, 60, &options->template, error) < 0 ||
+        read_model_choices(tuner, options, error) < 0 || check_template(options->template, error) < 0)
         return nested("tuner", error);
     return tuner_find(name, &options->tuner, error);
 }
@@ -81,7 +112,12 @@ int job_options_read(struct json_object *body, struct job_options *ret, struct e
     static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
     static const char *const precisions[] = {"f32", NULL};
     static const char *const layouts[] = {"auto", "nhwc", "nchw", NULL};
-    struct job_options options = {.tuner = &tuner_random, .trials = 64, .measure = measure_defaults, .key = ""};
+    struct job_options options = {.tuner = DEFAULT_TUNER,
+                                  .trials = DEFAULT_TRIALS,
+                                  .template = "",
+                                  .reuse = true,
+                                  .measure = measure_defaults,
+                                  .key = ""};
     struct json_object *tuner = NULL, *measure = NULL;
     int device = 0, precision = 0, layout = 0;
     if (json_only_fields(body, body_fields, error) < 0 ||
@@ -92,6 +128,7 @@ int job_options_read(struct json_object *body, struct job_options *ret, struct e
         json_read_int(body, "batch", JSON_OPTIONAL, 0, 65536, &options.batch, error) < 0 ||
         json_read_double(body, "budget_s", JSON_OPTIONAL, 0, 1e7, &options.budget_s, error) < 0 ||
         json_read_int(body, "priority", JSON_OPTIONAL, -100, 100, &options.priority, error) < 0 ||
+        json_read_bool(body, "reuse", JSON_OPTIONAL, &options.reuse, error) < 0 ||
         json_read_string(body, "key", JSON_OPTIONAL, 64, &options.key, error) < 0 ||
         json_read_object(body, "tuner", JSON_OPTIONAL, &tuner, error) < 0 ||
         json_read_object(body, "measure", JSON_OPTIONAL, &measure, error) < 0 ||
@@ -120,6 +157,9 @@ struct json_object *job_options_json(const struct job_options *options) {
     json_add_int(tuner, "trials", options->trials);
     json_add_int(tuner, "early_stopping", options->early_stopping);
     json_add_int(tuner, "seed", options->seed);
+    json_add_string(tuner, "feature", feature_name(options->feature));
+    json_add_string(tuner, "loss", loss_name(options->loss));
+    json_add_string(tuner, "template", options->template);
     json_add(body, "tuner", tuner);
     json_add_int(measure, "number", options->measure.number);
     json_add_int(measure, "repeat", options->measure.repeat);
@@ -130,6 +170,7 @@ struct json_object *job_options_json(const struct job_options *options) {
     json_add(body, "measure", measure);
     json_add_double(body, "budget_s", options->budget_s);
     json_add_int(body, "priority", options->priority);
+    json_add_bool(body, "reuse", options->reuse);
     json_add_string(body, "key", options->key);
     json_add(body, "labels", options->labels ? json_object_get(options->labels) : json_object_new_object());
     return body;

@@ -22,11 +22,15 @@ struct job_options {
     enum layout layout;    /* of rank-4 activations: "nchw" is LAYOUT_ROW; "auto" and "nhwc" are LAYOUT_NHWC */
     int64_t batch;         /* for a symbolic batch; 0: the file's own, or 1 */
     const struct tuner_class *tuner;
-    int64_t trials;         /* of each task */
+    int64_t trials;         /* at most, of each task */
     int64_t early_stopping; /* 0: never */
     int64_t seed;
+    enum feature_kind feature; /* for the tuners with a cost model, as the next */
+    enum loss_kind loss;
+    const char *template; /* the only one searched, for the tasks that it serves; empty: the default ones */
+    bool reuse;           /* learn from earlier trials and from shared configurations; false: start from nothing */
     struct measure_options measure;
-    double budget_s;            /* wall clock of the whole search; 0: none */
+    double budget_s;            /* wall clock of the whole search, pauses left out; 0: none */
     int64_t priority;           /* higher first, -100 to 100 */
     const char *key;            /* only workers with this label; empty: any */
     struct json_object *labels; /* object of strings, borrowed from the body; or NULL */

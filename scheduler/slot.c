@@ -28,16 +28,20 @@ typedef int step_function(struct step *step, struct error *error);
 
 static step_function *const steps[] = {[WORK_PLAN] = step_plan, [WORK_TUNE] = step_tune, [WORK_BUILD] = step_build};
 
-/* Whether the same step on the same item may go better next time. */
-static bool may_pass(enum error_class class) {
-    switch (class) {
+/*
+ * Whether the same step on the same item may go better next time. The plain kernel fails for good only when the device
+ * or the compiler is broken; when its child was killed (memory ran out) it works again, so it gets all attempts but the
+ * last, which tells the reason.
+ */
+static bool may_pass(const struct work_item *item, const struct error *why) {
+    switch (why->class) {
     case ERROR_IO:
     case ERROR_DB:
     case ERROR_BUSY:
     case ERROR_TIMEOUT:
         return true;
     default:
-        return false;
+        return strcmp(why->code, "plain-kernel-failed") == 0 && item->attempts < QUEUE_MAX_ATTEMPTS;
     }
 }
 
@@ -49,7 +53,7 @@ static void settle_failure(struct slot *slot, const struct work_item *item, cons
         log_error(LOG_INFO, "work dropped", why);
     } else if (why->class == ERROR_CANCELLED) {
         status = queue_put_back(slot->config.db, item, 0, false, &error);
-    } else if (may_pass(why->class)) {
+    } else if (may_pass(item, why)) {
         log_error(LOG_WARN, "work put back", why);
         status = queue_put_back(slot->config.db, item, RETRY_DELAY_S, true, &error);
     } else {
@@ -66,11 +70,12 @@ static void drop_measurer(struct slot *slot) {
     slot->measurer = NULL;
 }
 
-static void do_item(struct slot *slot, const struct work_item *item) {
+static void do_item(struct slot *slot, const struct claimant *claimant, const struct work_item *item) {
     struct error error = {0};
     struct lease *lease = lease_hold(slot->config.keeper, item);
     struct step step = {.db = slot->config.db,
                         .device = &slot->config.device,
+                        .claimant = claimant,
                         .data_dir = slot->config.data_dir,
                         .program = slot->config.program,
                         .builders = slot->config.builders,
@@ -113,7 +118,7 @@ static void *slot_main(void *data) {
         if (queue_claim(slot->config.db, &claimant, &item, &found, &error) < 0)
             log_error(LOG_WARN, "looking for work", &error);
         if (found) {
-            do_item(slot, &item);
+            do_item(slot, &claimant, &item);
             slot->idle_since = clock_now_ns();
         } else {
             wait_for_work(slot);

@@ -2,9 +2,9 @@
 /*
  * step.h: the three kinds of work, each from a claimed item to its completion in the database. Internal to the worker.
  *
- * A step returns 0 when it has completed its item, or -1: ERROR_CONFLICT "lease-lost" (drop it), ERROR_CANCELLED (the
- * worker stops: put it back), a class that may pass (database, I/O, time: put it back for another try), or one that
- * will not (invalid, device: the job fails).
+ * A step returns 0 when it has completed its item, or given it up for one that should come first; or -1: ERROR_CONFLICT
+ * "lease-lost" (drop it), ERROR_CANCELLED (the worker stops: put it back), a class that may pass (database, I/O, time:
+ * put it back for another try), or one that will not (invalid, device: the job fails).
  */
 #ifndef WARPTUNE_SCHEDULER_STEP_H
 #define WARPTUNE_SCHEDULER_STEP_H
@@ -19,6 +19,7 @@
 struct step {
     struct db *db;
     const struct device_info *device; /* of this slot */
+    const struct claimant *claimant;  /* as which it claims */
     const char *data_dir, *program;
     int builders;
     struct measurer **measurer; /* the slot's; NULL until the first search made it */

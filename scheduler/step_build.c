@@ -25,6 +25,7 @@ struct build {
     struct step *step;
     struct job_row *job;
     struct job_options options;
+    int64_t opened_ns; /* when the job was read */
     const char *model_path, *dir;
     const char *tuned_path, *tar_path, *baseline_path;
 };
@@ -35,7 +36,7 @@ static void remove_dir(void *data) {
 }
 
 static int open_build(struct step *step, struct build *build, struct error *error) {
-    *build = (struct build){.step = step};
+    *build = (struct build){.step = step, .opened_ns = clock_now_ns()};
     if (step_load_job(step, &build->job, &build->options, error) < 0 ||
         step_fetch_model(step, build->job, &build->model_path, error) < 0)
         return -1;
@@ -107,7 +108,7 @@ static const char *result_of(const struct build *build, const struct module_eval
     json_add_double(object, "relative_error", evaluation->error);
     json_add_double(object, "tasks_tuned_us", sum_of_tasks(job, true));
     json_add_double(object, "tasks_baseline_us", sum_of_tasks(job, false));
-    double tune_s = (double)(clock_wall_us() - job->started_us) / 1e6;
+    double tune_s = job->elapsed_s + (double)(clock_now_ns() - build->opened_ns) / 1e9;
     json_add_double(object, "tune_s", tune_s);
     json_add_double(object, "trials_per_s", tune_s > 0 ? (double)job->trials_done / tune_s : 0);
     return arena_strdup(build->step->arena, json_text(object, NULL));

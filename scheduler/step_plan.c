@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* step_plan.c: what is there to tune: the model's distinct workloads become the job's tasks, on this slot's device. */
+#include "scheduler/domains.h"
 #include "scheduler/step.h"
 #include "service/base/clock.h"
 #include "service/model/inspect.h"
 
 #define INSPECT_S 120
 
-/* As many trials as were asked for, or as the workload's space has points. */
+/* As many trials as were asked for, or as there are points to search. */
 static int planned_trials(struct step *step, const struct job_options *options, const char *key, int64_t *ret,
                           struct error *error) {
     struct workload *workload;
     if (workload_parse(key, step->arena, &workload, error) < 0)
         return -1;
-    const struct template *template = template_for(template_builtin, workload, &step->device->target);
-    if (!template)
-        return error_set(error, ERROR_DEVICE, "no-template", NULL, "No kernel serves %.600s on %s.", key,
-                         step->device->key);
-    struct space *space = template->space(workload, &step->device->target, step->arena);
-    *ret = options->trials < space->size ? options->trials : space->size;
+    struct domain *domains;
+    int n;
+    if (domains_of(workload, &step->device->target, options->template, step->arena, &domains, &n, error) < 0)
+        return -1;
+    int64_t points = domains_points(domains, n, options->tuner);
+    *ret = options->trials < points ? options->trials : points;
     return 0;
 }
 

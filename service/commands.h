@@ -13,6 +13,7 @@ int cmd_serve(int argc, char **argv);     /* the HTTP server, with a worker besi
 int cmd_worker(int argc, char **argv);    /* a worker alone */
 int cmd_migrate(int argc, char **argv);   /* bring the schema up to date */
 int cmd_doctor(int argc, char **argv);    /* what this machine has and lacks */
+int cmd_bank(int argc, char **argv);      /* compile ahead of any job */
 int cmd_sample(int argc, char **argv);    /* write a network with random weights */
 int cmd_reference(int argc, char **argv); /* compute a network's expected output on the host */
 int cmd_run(int argc, char **argv);       /* load and run a module */

@@ -17,6 +17,7 @@ static const struct command commands[] = {
     {"worker", cmd_worker, "a worker alone, for a server's database on this or another host"},
     {"migrate", cmd_migrate, "bring the database's schema up to date"},
     {"doctor", cmd_doctor, "say what of CUDA, NVRTC, cuDNN, compiler and PostgreSQL is found here"},
+    {"bank", cmd_bank, "compile the kernels that serve every shape, ahead of any job"},
     {"sample", cmd_sample, "write a well-known network with random weights as ONNX"},
     {"reference", cmd_reference, "compute a network's expected output with plain loops on the host"},
     {"run", cmd_run, "load a compiled module, run it, compare and time it"},

@@ -142,6 +142,27 @@ static void cpu_free(struct device *device, uint64_t address) {
     }
 }
 
+static int cpu_host_alloc(struct device *device, size_t bytes, void **ret, struct error *error) {
+    (void)device;
+    void *data = malloc(bytes ? bytes : 1);
+    if (!data)
+        return error_set(error, ERROR_LIMIT, "out-of-memory", NULL, "The host has no %zu bytes of memory left.", bytes);
+    *ret = data;
+    return 0;
+}
+
+static void cpu_host_free(struct device *device, void *data) {
+    (void)device;
+    free(data);
+}
+
+static void cpu_watch(struct device *device, bool fresh, struct device_state *ret) {
+    (void)device, (void)fresh;
+    struct error ignored;
+    if (cpu_state(0, ret, &ignored) < 0)
+        *ret = device_state_unknown;
+}
+
 static int cpu_write(struct device *device, uint64_t to, const void *from, size_t bytes, struct error *error) {
     (void)device, (void)error;
     if (bytes > 0)
@@ -183,23 +204,50 @@ static int bind_call(const struct device_call *call, struct bound_call *ret, str
     return 0;
 }
 
+/* The calls bound, to be freed; NULL with the error when one cannot be. */
+static struct bound_call *bind_calls(const struct device_call *calls, int n, struct error *error) {
+    struct bound_call *bound = calloc((size_t)n + 1, sizeof *bound);
+    if (!bound)
+        error_set(error, ERROR_LIMIT, "out-of-memory", NULL, "There is not enough memory for %d calls.", n);
+    for (int i = 0; bound && i < n; i++) {
+        if (bind_call(&calls[i], &bound[i], error) == 0)
+            continue;
+        free(bound);
+        bound = NULL;
+    }
+    return bound;
+}
+
+static double run_bound(struct device *device, struct bound_call *bound, int n, int count) {
+    int64_t begin = clock_now_ns();
+    for (int turn = 0; turn < count; turn++)
+        for (int i = 0; i < n; i++)
+            pool_run(device->pool, bound[i].kernel, bound[i].args, bound[i].items);
+    return (double)(clock_now_ns() - begin) / NS_PER_S;
+}
+
 static int cpu_run(struct device *device, const struct device_call *calls, int n_calls, int count, double *ret_seconds,
                    struct error *error) {
-    struct bound_call *bound = calloc((size_t)n_calls + 1, sizeof *bound);
+    struct bound_call *bound = bind_calls(calls, n_calls, error);
     if (!bound)
-        return error_set(error, ERROR_LIMIT, "out-of-memory", NULL, "There is not enough memory for %d calls.",
-                         n_calls);
-    int rc = 0;
-    for (int i = 0; rc == 0 && i < n_calls; i++)
-        rc = bind_call(&calls[i], &bound[i], error);
-    int64_t begin = clock_now_ns();
-    for (int turn = 0; rc == 0 && turn < count; turn++)
-        for (int i = 0; i < n_calls; i++)
-            pool_run(device->pool, bound[i].kernel, bound[i].args, bound[i].items);
-    if (rc == 0 && ret_seconds)
-        *ret_seconds = (double)(clock_now_ns() - begin) / NS_PER_S;
+        return -1;
+    double seconds = run_bound(device, bound, n_calls, count);
+    if (ret_seconds)
+        *ret_seconds = seconds;
     free(bound);
-    return rc;
+    return 0;
+}
+
+static int cpu_time(struct device *device, const struct device_call *calls, int n_calls, int count, int repeats,
+                    double *ret_seconds, struct error *error) {
+    struct bound_call *bound = bind_calls(calls, n_calls, error);
+    if (!bound)
+        return -1;
+    run_bound(device, bound, n_calls, 1);
+    for (int i = 0; i < repeats; i++)
+        ret_seconds[i] = run_bound(device, bound, n_calls, count);
+    free(bound);
+    return 0;
 }
 
 const struct device_class device_cpu = {
@@ -207,6 +255,7 @@ const struct device_class device_cpu = {
     .count = cpu_count,
     .describe = cpu_describe,
     .state = cpu_state,
+    .watch = cpu_watch,
     .open = cpu_open,
     .close = cpu_close,
     .compile = cpu_compile,
@@ -215,8 +264,11 @@ const struct device_class device_cpu = {
     .unload = cpu_unload,
     .alloc = cpu_alloc,
     .free = cpu_free,
+    .host_alloc = cpu_host_alloc,
+    .host_free = cpu_host_free,
     .write = cpu_write,
     .read = cpu_read,
     .fill = cpu_fill,
     .run = cpu_run,
+    .time = cpu_time,
 };

@@ -106,7 +106,7 @@ int cpu_state(int ordinal, struct device_state *ret, struct error *error) {
     struct sysinfo system;
     if (check_ordinal(ordinal, error) < 0)
         return -1;
-    *ret = (struct device_state){-1, -1, -1, -1, -1, -1, -1};
+    *ret = device_state_unknown;
     if (sysinfo(&system) == 0)
         ret->memory_used_bytes = (int64_t)(system.totalram - system.freeram - system.bufferram) * system.mem_unit;
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GPU as a device: its primary context, one stream, all work on it waited for before a function returns. */
+/* A GPU as a device: its primary context and one stream, on which all work takes place in the order of asking. */
 #include <stdlib.h>
 
 #include "gpu/device/cuda_compile.h"
@@ -23,29 +23,35 @@ static void cuda_close(struct device *device) {
         cu->cuMemFree(block->address);
         free(block);
     }
-    if (device->begin)
-        cu->cuEventDestroy(device->begin);
-    if (device->end)
-        cu->cuEventDestroy(device->end);
+    for (size_t i = 0; i < ARRAY_COUNT(device->event); i++)
+        if (device->event[i])
+            cu->cuEventDestroy(device->event[i]);
     if (device->stream)
         cu->cuStreamDestroy(device->stream);
     if (device->context)
         cu->cuDevicePrimaryCtxRelease(device->gpu);
+    cuda_watch_close(&device->watch);
     free(device);
 }
 
 static int open_context(struct device *device, int ordinal, struct error *error) {
     struct cuda_driver *cu = &device->cu;
+    char uuid[48];
     if (cuda_start(cu, error) < 0 ||
-        cuda_check(cu, cu->cuDeviceGet(&device->gpu, ordinal), "Asking for a GPU failed", error) < 0 ||
-        cuda_check(cu, cu->cuDevicePrimaryCtxRetain(&device->context, device->gpu), "Opening a GPU failed", error) <
+        cuda_check(cu, cu->cuDeviceGet(&device->gpu, ordinal), "Asking for a GPU failed", error) < 0)
+        return -1;
+    cuda_uuid(cu, device->gpu, uuid, sizeof uuid);
+    cuda_watch_open(&device->watch, uuid);
+    if (cuda_check(cu, cu->cuDevicePrimaryCtxRetain(&device->context, device->gpu), "Opening a GPU failed", error) <
             0 ||
         cuda_check(cu, cu->cuCtxSetCurrent(device->context), "Taking a GPU's context failed", error) < 0 ||
         cuda_check(cu, cu->cuStreamCreate(&device->stream, CUDA_STREAM_NON_BLOCKING), "Making a stream failed", error) <
-            0 ||
-        cuda_check(cu, cu->cuEventCreate(&device->begin, 0), "Making an event failed", error) < 0)
+            0)
         return -1;
-    return cuda_check(cu, cu->cuEventCreate(&device->end, 0), "Making an event failed", error);
+    for (size_t i = 0; i < ARRAY_COUNT(device->event); i++)
+        if (cuda_check(cu, cu->cuEventCreate(&device->event[i], 0), "Making an event failed", error) < 0)
+            return -1;
+    return 0;
 }
 
 static int cuda_open(int ordinal, struct device **ret, struct error *error) {
@@ -117,6 +123,20 @@ static void cuda_free(struct device *device, uint64_t address) {
     }
 }
 
+static int cuda_host_alloc(struct device *device, size_t bytes, void **ret, struct error *error) {
+    return cuda_check(&device->cu, device->cu.cuMemHostAlloc(ret, bytes ? bytes : 1, 0), "Taking pinned memory failed",
+                      error);
+}
+
+static void cuda_host_free(struct device *device, void *data) {
+    if (data)
+        device->cu.cuMemFreeHost(data);
+}
+
+static void cuda_watch(struct device *device, bool fresh, struct device_state *ret) {
+    cuda_watch_read(&device->watch, fresh, ret);
+}
+
 static int finish(struct device *device, unsigned status, const char *what, struct error *error) {
     if (cuda_check(&device->cu, status, what, error) < 0)
         return -1;
@@ -140,8 +160,8 @@ static int cuda_read(struct device *device, void *to, uint64_t from, size_t byte
 static int cuda_fill(struct device *device, uint64_t to, uint32_t pattern, size_t words, struct error *error) {
     if (words == 0)
         return 0;
-    return finish(device, device->cu.cuMemsetD32Async(to, pattern, words, device->stream), "Filling GPU memory failed",
-                  error);
+    return cuda_check(&device->cu, device->cu.cuMemsetD32Async(to, pattern, words, device->stream),
+                      "Filling GPU memory failed", error);
 }
 
 const struct device_class device_cuda = {
@@ -149,6 +169,7 @@ const struct device_class device_cuda = {
     .count = cuda_count,
     .describe = cuda_describe,
     .state = cuda_state,
+    .watch = cuda_watch,
     .open = cuda_open,
     .close = cuda_close,
     .compile = cuda_compile,
@@ -157,8 +178,11 @@ const struct device_class device_cuda = {
     .unload = cuda_unload,
     .alloc = cuda_alloc,
     .free = cuda_free,
+    .host_alloc = cuda_host_alloc,
+    .host_free = cuda_host_free,
     .write = cuda_write,
     .read = cuda_read,
     .fill = cuda_fill,
     .run = cuda_run,
+    .time = cuda_time,
 };

@@ -111,16 +111,17 @@ enum {
     X(nvrtcGetProgramLogSize, , (struct _nvrtcProgram *, size_t *))                                         \
     X(nvrtcGetProgramLog, , (struct _nvrtcProgram *, char *))
 
-#define CUDA_NVML_TABLE(X)                                                                    \
-    X(nvmlInit, _v2, (void))                                                                  \
-    X(nvmlShutdown, , (void))                                                                 \
-    X(nvmlSystemGetDriverVersion, , (char *, unsigned))                                       \
-    X(nvmlDeviceGetHandleByUUID, , (const char *, struct nvmlDevice_st **))                   \
-    X(nvmlDeviceGetClockInfo, , (struct nvmlDevice_st *, unsigned, unsigned *))               \
-    X(nvmlDeviceGetTemperature, , (struct nvmlDevice_st *, unsigned, unsigned *))             \
-    X(nvmlDeviceGetPowerUsage, , (struct nvmlDevice_st *, unsigned *))                        \
-    X(nvmlDeviceGetUtilizationRates, , (struct nvmlDevice_st *, struct nvmlUtilization_st *)) \
-    X(nvmlDeviceGetMemoryInfo, , (struct nvmlDevice_st *, struct nvmlMemory_st *))            \
+#define CUDA_NVML_TABLE(X)                                                                         \
+    X(nvmlInit, _v2, (void))                                                                       \
+    X(nvmlShutdown, , (void))                                                                      \
+    X(nvmlSystemGetDriverVersion, , (char *, unsigned))                                            \
+    X(nvmlDeviceGetHandleByUUID, , (const char *, struct nvmlDevice_st **))                        \
+    X(nvmlDeviceGetClockInfo, , (struct nvmlDevice_st *, unsigned, unsigned *))                    \
+    X(nvmlDeviceGetTemperature, , (struct nvmlDevice_st *, unsigned, unsigned *))                  \
+    X(nvmlDeviceGetPowerUsage, , (struct nvmlDevice_st *, unsigned *))                             \
+    X(nvmlDeviceGetCurrentClocksThrottleReasons, , (struct nvmlDevice_st *, unsigned long long *)) \
+    X(nvmlDeviceGetUtilizationRates, , (struct nvmlDevice_st *, struct nvmlUtilization_st *))      \
+    X(nvmlDeviceGetMemoryInfo, , (struct nvmlDevice_st *, struct nvmlMemory_st *))                 \
     X(nvmlDeviceGetComputeRunningProcesses, _v3, (struct nvmlDevice_st *, unsigned *, struct nvmlProcessInfo_v2_st *))
 
 #define CUDA_MEMBER(name, version, parameters) unsigned(*name) parameters;

@@ -6,21 +6,9 @@
 #include <unistd.h>
 
 #include "gpu/device/cuda_compile.h"
+#include "gpu/device/cuda_watch.h"
 
-enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEMORY = 2, NVML_SENSOR_GPU = 0, MOST_PROCESSES = 64, DEFAULT_CORES = 128 };
-
-/* NVML's own layouts. */
-struct nvmlUtilization_st {
-    unsigned gpu, memory; /* percent */
-};
-struct nvmlMemory_st {
-    unsigned long long total, free, used;
-};
-struct nvmlProcessInfo_v2_st {
-    unsigned pid;
-    unsigned long long used_memory;
-    unsigned gpu_instance, compute_instance;
-};
+enum { DEFAULT_CORES = 128 };
 
 /* FP32 units of one multiprocessor, where they are not DEFAULT_CORES. */
 static const struct {
@@ -67,8 +55,7 @@ static int find_gpu(const struct cuda_driver *cu, int ordinal, int *ret_gpu, str
     return cuda_check(cu, cu->cuDeviceGet(ret_gpu, ordinal), "Asking for a GPU failed", error);
 }
 
-/* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"; empty when the driver does not say. */
-static void read_uuid(const struct cuda_driver *cu, int gpu, char *ret, size_t size) {
+void cuda_uuid(const struct cuda_driver *cu, int gpu, char *ret, size_t size) {
     unsigned char b[16];
     ret[0] = '\0';
     if (cu->cuDeviceGetUuid((struct CUuuid_st *)(void *)b, gpu) != 0)
@@ -136,13 +123,21 @@ int cuda_describe(int ordinal, struct device_info *ret, struct error *error) {
         cuda_check(&cu, cu.cuDeviceTotalMem(&memory, gpu), "Asking for a GPU's memory failed", error) < 0)
         return -1;
     describe_target(&cu, gpu, &info);
-    read_uuid(&cu, gpu, info.uuid, sizeof info.uuid);
+    cuda_uuid(&cu, gpu, info.uuid, sizeof info.uuid);
     read_driver_version(&cu, info.driver, sizeof info.driver);
     cuda_compiler_name(info.compiler, sizeof info.compiler);
     info.memory_bytes = (int64_t)memory;
     snprintf(info.key, sizeof info.key, "cuda/%s/%s/%d", info.name, info.target.arch, info.target.units);
     *ret = info;
     return 0;
+}
+
+/* Whether NVML's process numbers are those of this process too: not in a container with numbers of its own. */
+static bool sees_host_pids(void) {
+    static const char initial[] = "pid:[4026531836]"; /* the kernel's constant for the first namespace */
+    char name[64];
+    ssize_t len = readlink("/proc/self/ns/pid", name, sizeof name);
+    return len == (ssize_t)sizeof initial - 1 && memcmp(name, initial, sizeof initial - 1) == 0;
 }
 
 /* Whether a process is this one or a child of it. */
@@ -160,50 +155,26 @@ static bool is_ours(unsigned pid) {
     return ours;
 }
 
-static int count_others(const struct cuda_nvml *nvml, struct nvmlDevice_st *gpu) {
-    struct nvmlProcessInfo_v2_st list[MOST_PROCESSES];
-    unsigned n = MOST_PROCESSES;
-    if (nvml->nvmlDeviceGetComputeRunningProcesses(gpu, &n, list) != 0)
-        return -1;
-    int others = 0;
-    for (unsigned i = 0; i < n && i < MOST_PROCESSES; i++)
-        others += !is_ours(list[i].pid);
-    return others;
-}
-
-static void read_state(const struct cuda_nvml *nvml, struct nvmlDevice_st *gpu, struct device_state *state) {
-    unsigned value;
-    struct nvmlUtilization_st utilization;
-    struct nvmlMemory_st memory;
-    if (nvml->nvmlDeviceGetClockInfo(gpu, NVML_CLOCK_SM, &value) == 0)
-        state->sm_clock_mhz = (int)value;
-    if (nvml->nvmlDeviceGetClockInfo(gpu, NVML_CLOCK_MEMORY, &value) == 0)
-        state->memory_clock_mhz = (int)value;
-    if (nvml->nvmlDeviceGetTemperature(gpu, NVML_SENSOR_GPU, &value) == 0)
-        state->temperature_c = (int)value;
-    if (nvml->nvmlDeviceGetPowerUsage(gpu, &value) == 0)
-        state->power_w = (int)(value / 1000);
-    if (nvml->nvmlDeviceGetUtilizationRates(gpu, &utilization) == 0)
-        state->utilization_percent = (int)utilization.gpu;
-    if (nvml->nvmlDeviceGetMemoryInfo(gpu, &memory) == 0)
-        state->memory_used_bytes = (int64_t)memory.used;
-    state->other_processes = count_others(nvml, gpu);
+/* Those that are neither this process nor its children; where their numbers say nothing to us, only none is known. */
+static int count_strangers(const struct pid_list *list) {
+    int n = 0;
+    for (int i = 0; i < list->n; i++)
+        n += !is_ours(list->pid[i]);
+    return list->n < 0 || (n > 0 && !sees_host_pids()) ? -1 : n;
 }
 
 int cuda_state(int ordinal, struct device_state *ret, struct error *error) {
     struct cuda_driver cu;
-    struct cuda_nvml nvml;
-    struct nvmlDevice_st *handle;
-    char uuid[48], reason[512];
+    struct cuda_watch watch;
+    char uuid[48];
     int gpu = 0;
     if (cuda_start(&cu, error) < 0 || find_gpu(&cu, ordinal, &gpu, error) < 0)
         return -1;
-    *ret = (struct device_state){-1, -1, -1, -1, -1, -1, -1};
-    read_uuid(&cu, gpu, uuid, sizeof uuid);
-    if (cuda_nvml_open(&nvml, reason, sizeof reason) < 0 || nvml.nvmlInit() != 0)
-        return 0;
-    if (nvml.nvmlDeviceGetHandleByUUID(uuid, &handle) == 0)
-        read_state(&nvml, handle, ret);
-    nvml.nvmlShutdown();
+    cuda_uuid(&cu, gpu, uuid, sizeof uuid);
+    cuda_watch_open(&watch, uuid);
+    cuda_watch_read(&watch, true, ret);
+    if (watch.gpu)
+        ret->other_processes = count_strangers(&watch.before);
+    cuda_watch_close(&watch);
     return 0;
 }

@@ -10,6 +10,8 @@
 int cuda_start(struct cuda_driver *ret, struct error *error) MUST_CHECK;
 /* 0 when status is 0; else ERROR_DEVICE with CUDA's name for it: "out-of-memory", "out-of-resources", "cuda-failed". */
 int cuda_check(const struct cuda_driver *driver, unsigned status, const char *what, struct error *error) MUST_CHECK;
+/* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"; empty when the driver does not say. */
+void cuda_uuid(const struct cuda_driver *driver, int gpu, char *ret, size_t size);
 
 int cuda_count(struct error *error) MUST_CHECK;
 int cuda_describe(int ordinal, struct device_info *ret, struct error *error) MUST_CHECK;

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Launching on a GPU. What is timed is captured into a graph and replayed, so that the host's launch times stay out:
- * one direct launch first (code is loaded lazily), then one replay that nobody counts, behind which the counted ones
- * queue up while the GPU is still busy.
+ * one direct launch first where there was none (code is loaded lazily), then one replay that nobody counts, behind
+ * which the counted ones queue up while the GPU is still busy. A graph is a small part of a repeat: capturing,
+ * instantiating and the uncounted replay all cost time that a trial pays once more for nothing.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/device/cuda_device.h"
 #include "gpu/device/cuda_info.h"
+#include "service/base/clock.h"
 
-enum { MOST_REPEATS = 32, MOST_NODES = 4096 };
+enum {
+    MOST_NODES = 64,  /* of a graph, unless one execution has more */
+    MOST_REPLAYS = 64 /* while a kept graph, captured for fewer executions, is good enough */
+};
+/* A graph lasts about this long at most: between two there is a gap of about a microsecond. */
+#define GRAPH_S 300e-6
 
 /* The driver's own refusal of a block that is too large has one number with all other wrong arguments. */
 static int check_threads(struct device *device, const struct launch *launch, struct CUfunc_st *function,
@@ -27,8 +34,8 @@ static int check_threads(struct device *device, const struct launch *launch, str
     return 0;
 }
 
-static int resolve(struct device *device, const struct device_call *call, struct cuda_launch *ret,
-                   struct error *error) {
+static int find_function(struct device *device, const struct device_call *call, struct cuda_launch *ret,
+                         struct error *error) {
     const struct launch *launch = call->launch;
     const struct cuda_driver *cu = &device->cu;
     if (cuda_check(cu, cu->cuModuleGetFunction(&ret->function, call->code->module, launch->entry), launch->entry,
@@ -42,10 +49,30 @@ static int resolve(struct device *device, const struct device_call *call, struct
         return error_prefix(error, "Reserving %u bytes of shared memory failed: ", launch->shared_bytes);
     memcpy(ret->grid, launch->grid, sizeof ret->grid);
     memcpy(ret->block, launch->block, sizeof ret->block);
+    ret->code = call->code;
     ret->shared_bytes = launch->shared_bytes;
     ret->n_args = launch->n_args;
-    memcpy(ret->args, call->args, (size_t)launch->n_args * sizeof ret->args[0]);
     return 0;
+}
+
+/* The launches, to be freed; NULL with the error. Calls of the same launch, for another set of buffers, share. */
+static struct cuda_launch *resolve(struct device *device, const struct device_call *calls, int n, struct error *error) {
+    struct cuda_launch *launches = calloc((size_t)n, sizeof *launches);
+    if (!launches)
+        error_set(error, ERROR_LIMIT, "out-of-memory", NULL, "There is not enough memory for %d launches.", n);
+    for (int i = 0; launches && i < n; i++) {
+        int same = 0;
+        while (calls[same].launch != calls[i].launch || calls[same].code != calls[i].code)
+            same++;
+        if (same < i) {
+            launches[i] = launches[same]; /* but for the arguments */
+        } else if (find_function(device, &calls[i], &launches[i], error) < 0) {
+            free(launches);
+            return NULL;
+        }
+        memcpy(launches[i].args, calls[i].args, (size_t)launches[i].n_args * sizeof launches[i].args[0]);
+    }
+    return launches;
 }
 
 static int launch_all(struct device *device, const struct cuda_launch *launches, int n, int repeats,
@@ -95,22 +122,78 @@ void cuda_graph_drop(struct device *device) {
     device->graph = (struct cuda_graph){0};
 }
 
-/* Makes the kept graph that of `launches` (which it takes over) with `repeats`; warm once it was launched directly. */
-static int prepare_graph(struct device *device, struct cuda_launch *launches, int n, int repeats, struct error *error) {
+/* Where a function's entry among those that ran is, or would be. */
+static int find_ran(const struct device_code *code, const struct CUfunc_st *function) {
+    int i = 0;
+    while (i < code->n_ran && code->ran[i].function != function)
+        i++;
+    return i;
+}
+
+static void note_ran(const struct cuda_launch *launches, int n, double seconds) {
+    for (int i = 0; i < n; i++) {
+        struct device_code *code = launches[i].code;
+        int at = find_ran(code, launches[i].function);
+        if (at == MOST_RAN)
+            continue;
+        code->n_ran += at == code->n_ran;
+        code->ran[at].function = launches[i].function;
+        code->ran[at].seconds = seconds / n;
+    }
+}
+
+/* How long the launches take at most; -1 when one of them never ran. */
+static double sum_ran(const struct cuda_launch *launches, int n) {
+    double seconds = 0;
+    for (int i = 0; i < n; i++) {
+        int at = find_ran(launches[i].code, launches[i].function);
+        if (at == launches[i].code->n_ran)
+            return -1;
+        seconds += launches[i].code->ran[at].seconds;
+    }
+    return seconds;
+}
+
+/*
+ * How many times over a list of n, which takes about so long, is captured for a repeat of `count`: a divisor of it, if
+ * one is near.
+ */
+static int choose_captured(int count, int n, double seconds) {
+    int wanted = MOST_NODES / n;
+    if (seconds > 0 && wanted > GRAPH_S / seconds)
+        wanted = (int)(GRAPH_S / seconds);
+    wanted = wanted < 1 ? 1 : wanted;
+    if (count <= wanted)
+        return count;
+    for (int captured = wanted; captured > wanted / 2; captured--)
+        if (count % captured == 0)
+            return captured;
+    return wanted;
+}
+
+static bool is_kept(const struct cuda_graph *kept, int captured, int count) {
+    return kept->repeats == captured ||
+           (kept->repeats < captured && count % kept->repeats == 0 && count / kept->repeats <= MOST_REPLAYS);
+}
+
+/* Makes the kept graph one of `launches` (which it takes over), each of which has been launched before. */
+static int prepare_graph(struct device *device, struct cuda_launch *launches, int n, int count, struct error *error) {
     struct cuda_graph *kept = &device->graph;
+    double seconds = sum_ran(launches, n);
+    int captured = choose_captured(count, n, seconds);
     bool same_list =
         kept->exec && kept->n_launches == n && memcmp(kept->launches, launches, (size_t)n * sizeof *launches) == 0;
-    if (same_list && kept->repeats == repeats) {
+    if (same_list && is_kept(kept, captured, count)) {
         free(launches);
         return 0;
     }
     cuda_graph_drop(device);
-    struct cuda_graph graph = {launches, n, repeats, NULL};
-    int rc = same_list ? 0 : launch_all(device, launches, n, 1, error);
+    struct cuda_graph graph = {launches, n, captured, NULL};
+    int rc = seconds < 0 ? launch_all(device, launches, n, 1, error) : 0;
     if (rc == 0)
         rc = wait(device, error);
     if (rc == 0)
-        rc = capture(device, launches, n, repeats, &graph.exec, error);
+        rc = capture(device, launches, n, captured, &graph.exec, error);
     if (rc == 0)
         *kept = graph;
     else
@@ -118,62 +201,63 @@ static int prepare_graph(struct device *device, struct cuda_launch *launches, in
     return rc;
 }
 
-/* Replays the kept graph and launches directly what the replays leave of `count`. */
-static int time_graph(struct device *device, int count, double *ret_seconds, struct error *error) {
+static const char timing[] = "Timing a kernel failed";
+
+/* Queues one repeat: replays of the kept graph, direct launches of what they leave of `count`, and an event. */
+static int queue_repeat(struct device *device, int count, struct CUevent_st *event, struct error *error) {
     const struct cuda_driver *cu = &device->cu;
     const struct cuda_graph *graph = &device->graph;
-    static const char replaying[] = "Replaying a graph failed", timing[] = "Timing a kernel failed";
-    float ms = 0;
-    if (cuda_check(cu, cu->cuGraphLaunch(graph->exec, device->stream), replaying, error) < 0 ||
-        cuda_check(cu, cu->cuEventRecord(device->begin, device->stream), timing, error) < 0)
-        return -1;
     for (int done = 0; done < count / graph->repeats; done++)
-        if (cuda_check(cu, cu->cuGraphLaunch(graph->exec, device->stream), replaying, error) < 0)
+        if (cuda_check(cu, cu->cuGraphLaunch(graph->exec, device->stream), "Replaying a graph failed", error) < 0)
             return -1;
-    if (launch_all(device, graph->launches, graph->n_launches, count % graph->repeats, error) < 0 ||
-        cuda_check(cu, cu->cuEventRecord(device->end, device->stream), timing, error) < 0 || wait(device, error) < 0 ||
-        cuda_check(cu, cu->cuEventElapsedTime(&ms, device->begin, device->end), timing, error) < 0)
+    if (launch_all(device, graph->launches, graph->n_launches, count % graph->repeats, error) < 0)
         return -1;
-    *ret_seconds = ms / 1e3;
+    return cuda_check(cu, cu->cuEventRecord(event, device->stream), timing, error);
+}
+
+static int time_graph(struct device *device, int count, int repeats, double *ret_seconds, struct error *error) {
+    const struct cuda_driver *cu = &device->cu;
+    if (queue_repeat(device, device->graph.repeats, device->event[0], error) < 0)
+        return -1;
+    for (int i = 0; i < repeats; i++)
+        if (queue_repeat(device, count, device->event[i + 1], error) < 0)
+            return -1;
+    if (wait(device, error) < 0)
+        return -1;
+    for (int i = 0; i < repeats; i++) {
+        float ms = 0;
+        if (cuda_check(cu, cu->cuEventElapsedTime(&ms, device->event[i], device->event[i + 1]), timing, error) < 0)
+            return -1;
+        ret_seconds[i] = ms / 1e3;
+    }
     return 0;
 }
 
-/* How many times over a list is captured: all of `count` when that is few, else a divisor of it that is near the most.
- */
-static int choose_repeats(int count, int n_launches) {
-    int most = MOST_NODES / (n_launches > 0 ? n_launches : 1);
-    most = most < 1 ? 1 : most > MOST_REPEATS ? MOST_REPEATS : most;
-    if (count <= most)
-        return count;
-    for (int repeats = most; repeats > most / 2; repeats--)
-        if (count % repeats == 0)
-            return repeats;
-    return most;
+int cuda_time(struct device *device, const struct device_call *calls, int n_calls, int count, int repeats,
+              double *ret_seconds, struct error *error) {
+    for (int i = 0; i < repeats; i++)
+        ret_seconds[i] = 0;
+    if (n_calls == 0 || count <= 0)
+        return 0;
+    struct cuda_launch *launches = resolve(device, calls, n_calls, error);
+    if (!launches || prepare_graph(device, launches, n_calls, count, error) < 0)
+        return -1;
+    return time_graph(device, count, repeats, ret_seconds, error);
 }
 
 int cuda_run(struct device *device, const struct device_call *calls, int n_calls, int count, double *ret_seconds,
              struct error *error) {
-    if (n_calls == 0 || count <= 0) {
-        if (ret_seconds)
-            *ret_seconds = 0;
+    if (ret_seconds)
+        return cuda_time(device, calls, n_calls, count, 1, ret_seconds, error);
+    if (n_calls == 0 || count <= 0)
         return 0;
-    }
-    struct cuda_launch *launches = calloc((size_t)n_calls, sizeof *launches);
-    if (!launches)
-        return error_set(error, ERROR_LIMIT, "out-of-memory", NULL, "There is not enough memory for %d launches.",
-                         n_calls);
-    int rc = 0;
-    for (int i = 0; rc == 0 && i < n_calls; i++)
-        rc = resolve(device, &calls[i], &launches[i], error);
-    if (rc < 0 || !ret_seconds) {
-        if (rc == 0)
-            rc = launch_all(device, launches, n_calls, count, error);
-        if (rc == 0)
-            rc = wait(device, error);
-        free(launches);
-        return rc;
-    }
-    if (prepare_graph(device, launches, n_calls, choose_repeats(count, n_calls), error) < 0)
-        return -1;
-    return time_graph(device, count, ret_seconds, error);
+    struct cuda_launch *launches = resolve(device, calls, n_calls, error);
+    int64_t begin = clock_now_ns();
+    int rc = launches ? launch_all(device, launches, n_calls, count, error) : -1;
+    if (rc == 0)
+        rc = wait(device, error);
+    if (rc == 0)
+        note_ran(launches, n_calls, (double)(clock_now_ns() - begin) / NS_PER_S / count);
+    free(launches);
+    return rc;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * program.h: what a template renders for one workload and configuration: source text, and how its kernels are
- * launched. Shapes are constants in the source or come in through it; a kernel's parameters are pointers only.
+ * launched. Shapes are constants in the source, or 32-bit arguments by value (so that one compile serves many shapes).
  *
- * CUDA:  extern "C" __global__ void ENTRY(T0 *a0, T1 *a1, …)   with n_args pointers
+ * CUDA:  extern "C" __global__ void ENTRY(T0 *a0, T1 *a1, int n, …)   with n_args parameters
  * CPU:   void ENTRY(void *const *args, int64_t begin, int64_t end)   which does work items [begin, end) of `items`;
  *        items are independent, and the device spreads them over its threads
  *
@@ -21,6 +21,7 @@ enum arg_kind {
     ARG_OUT,      /* workload's output `index` */
     ARG_SCRATCH,  /* scratch_bytes[index], undefined before each run */
     ARG_PREPARED, /* prepared_bytes[index], written by prepare, kept */
+    ARG_VALUE,    /* `index` itself: an int, or a float's bits, by value. CUDA only */
 };
 
 struct arg {
@@ -28,7 +29,7 @@ struct arg {
     int index;
 };
 
-#define LAUNCH_MAX_ARGS 16
+#define LAUNCH_MAX_ARGS 48
 
 struct launch {
     const char *entry;

@@ -14,11 +14,23 @@
 #include "gpu/measure/measure.h"
 
 struct bench;
+struct pool;
+struct shelf;
+struct steady;
 
-/* Loads the inputs and runs `plain` on them. The workload is borrowed. */
-int bench_new(const struct device_class *class, struct device *device, const struct target *target,
-              const struct workload *workload, const struct program *plain, const struct buf *plain_code,
-              struct bench **ret, struct error *error) MUST_CHECK;
+/* An open device and what outlives a workload on it. */
+struct bench_device {
+    const struct device_class *class;
+    struct device *device;
+    struct shelf *shelf;
+    struct steady *steady;
+    struct pool *pool; /* to compare with; NULL: none */
+};
+
+/* Loads the inputs and runs `plain` on them. The workload, and what `on` points to, are borrowed. */
+int bench_new(const struct bench_device *on, const struct target *target, const struct workload *workload,
+              const struct program *plain, const struct buf *plain_code, struct bench **ret,
+              struct error *error) MUST_CHECK;
 void bench_free(struct bench *bench); /* NULL-safe */
 
 struct bench_result {
@@ -27,10 +39,14 @@ struct bench_result {
     bool poisoned; /* memory or device may be damaged: end this process */
     double costs_s[TRIAL_MAX_COSTS];
     int n_costs;
+    unsigned flags; /* of enum trial_flag */
+    int again;
+    struct device_state state;
+    double load_s, verify_s, time_s;
 };
 
 /* Verifies and times a candidate; a failure is in the result. */
 void bench_trial(struct bench *bench, const struct program *program, const struct buf *code,
-                 const struct measure_options *options, struct bench_result *ret);
+                 const struct measure_options *options, double bound_s, struct bench_result *ret);
 
 #endif

@@ -53,23 +53,32 @@ static int keep(const char *path, struct buf *code, struct error *error) {
     return file_write(path, code->data, code->len, error);
 }
 
-int code_build(const char *cache_dir, const struct target *target, const char *source, int64_t deadline,
-               struct code_built *ret, struct buf *ret_log, struct error *error) {
+int code_find(const char *cache_dir, const struct target *target, const char *source, struct code_built *ret,
+              struct error *error) {
     const struct device_class *class = device_class_find(target->kind);
     struct code_built built = {.hit = true};
     char id[128];
-    buf_clear(ret_log);
     if (!class)
         return error_set(error, ERROR_INVALID, "unknown-kind", "kind", "There is no kind of device \"%s\".",
                          target->kind);
     if (class->compiler_id(target, id, error) < 0 || find_place(cache_dir, id, target, source, &built, error) < 0)
         return -1;
-    if (!is_whole(built.path)) {
+    built.hit = is_whole(built.path);
+    *ret = built;
+    return 0;
+}
+
+int code_build(const char *cache_dir, const struct target *target, const char *source, int64_t deadline,
+               struct code_built *ret, struct buf *ret_log, struct error *error) {
+    struct code_built built;
+    buf_clear(ret_log);
+    if (code_find(cache_dir, target, source, &built, error) < 0)
+        return -1;
+    if (!built.hit) {
         CLEANUP(buf_release) struct buf code = BUF_INIT(MOST_CODE);
         int64_t begin = clock_now_ns();
-        if (class->compile(target, source, deadline, &code, ret_log, error) < 0)
+        if (device_class_find(target->kind)->compile(target, source, deadline, &code, ret_log, error) < 0)
             return -1;
-        built.hit = false;
         built.seconds = (double)(clock_now_ns() - begin) / NS_PER_S;
         if (keep(built.path, &code, error) < 0)
             return -1;

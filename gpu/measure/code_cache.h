@@ -19,6 +19,9 @@ struct code_built {
     double seconds; /* spent compiling */
 };
 
+/* Where the code of this source is or would be kept, and in ->hit whether it is there. Thread-safe. */
+int code_find(const char *cache_dir, const struct target *target, const char *source, struct code_built *ret,
+              struct error *error) MUST_CHECK;
 /* Thread-safe. ret_log: what the compiler printed (empty on a hit). Errors as device_class->compile's. */
 int code_build(const char *cache_dir, const struct target *target, const char *source, int64_t deadline,
                struct code_built *ret, struct buf *ret_log, struct error *error) MUST_CHECK;

@@ -22,6 +22,11 @@ struct guarded {
     uint32_t canary;
 };
 
+/* Bytes that a buffer takes with its canaries; SIZE_MAX for one that cannot be. */
+size_t guarded_total(size_t bytes);
+/* Puts the canaries of a buffer into memory of at least guarded_total(bytes) at `base`; the data stays as it is. */
+int guarded_place(const struct device_class *class, struct device *device, uint64_t base, size_t bytes, uint32_t canary,
+                  struct guarded *ret, struct error *error) MUST_CHECK;
 int guarded_alloc(const struct device_class *class, struct device *device, size_t bytes, uint32_t canary,
                   struct guarded *ret, struct error *error) MUST_CHECK;
 /* Sets all data bits: NaN in any floating-point type. */
@@ -31,6 +36,12 @@ int guarded_poison(const struct device_class *class, struct device *device, cons
  * before. */
 int guarded_check(const struct device_class *class, struct device *device, const struct guarded *guarded,
                   bool *ret_intact, int64_t *ret_offset, struct error *error) MUST_CHECK;
+/*
+ * The same with one transfer of the whole buffer instead of two: `whole` has room for guarded->total bytes; *ret_data
+ * points at the data in it.
+ */
+int guarded_read(const struct device_class *class, struct device *device, const struct guarded *guarded, void *whole,
+                 const void **ret_data, bool *ret_intact, int64_t *ret_offset, struct error *error) MUST_CHECK;
 void guarded_free(const struct device_class *class, struct device *device, struct guarded *guarded);
 
 #endif

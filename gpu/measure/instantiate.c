@@ -21,6 +21,8 @@ static int check_args(const struct program *program, const struct workload *work
                       LAUNCH_MAX_ARGS);
     for (int i = 0; i < launch->n_args; i++) {
         const struct arg *arg = &launch->args[i];
+        if (arg->kind == ARG_VALUE)
+            continue;
         if ((size_t)arg->kind >= ARRAY_COUNT(counts) || arg->index < 0 || arg->index >= counts[arg->kind])
             return REFUSE(error, "Argument %d of the kernel %.64s is a buffer that there is not.", i, launch->entry);
     }

@@ -37,25 +37,39 @@ const char *trial_error_name(enum trial_error error_no); /* "none", "instantiati
 struct measure_options {
     int number;             /* executions in one repeat; the cost of a repeat is their mean */
     int repeat;             /* costs of a trial; at most TRIAL_MAX_COSTS */
-    double min_repeat_ms;   /* number grows until a repeat lasts this long */
-    double timeout_s;       /* of one trial's verification and timing */
-    double build_timeout_s; /* of one compile; waiting for a builder does not count */
+    double min_repeat_ms;   /* number grows until a repeat lasts this long; a repeat is at most 100000 executions */
+    double timeout_s;       /* of one trial's verification and timing; waiting for the device does not count */
+    double build_timeout_s; /* of one compile; waiting for a builder, and its start, do not count */
     double cooldown_s;      /* between trials */
 };
 
-/* number 0 (chosen so that a repeat lasts min_repeat_ms), repeat 3, min_repeat_ms 10, timeout_s 10, build 20, cooldown
- * 0 */
+/*
+ * number 0 (chosen so that a repeat lasts min_repeat_ms), repeat 3, min_repeat_ms 2, timeout_s 10, build 20, cooldown
+ * 0: enough to rank candidates, at more than 100 a second. A final race should measure longer.
+ */
 extern const struct measure_options measure_defaults;
+
+/* What a reader of a trial should know of its figures. */
+enum trial_flag {
+    TRIAL_CUT_SHORT = 1, /* above 1.5 times its bound after one repeat, or 4 times when verified: not repeated */
+    TRIAL_THROTTLED = 2, /* the device's clock was held down or had fallen, also when measured again */
+    TRIAL_SHARED = 4,    /* another process computed on the device, also when measured again */
+};
 
 struct trial {
     const struct template *template; /* in */
     int64_t index;                   /* in: configuration */
+    double bound_s;                  /* in: costs far above this need no precision; 0: none */
     enum trial_error error_no;       /* out, as all that follows */
     char error_text[1024];           /* empty when none */
     double costs_s[TRIAL_MAX_COSTS]; /* seconds of one execution */
     int n_costs;
-    double build_s, run_s; /* spent compiling (0 on a cache hit), and verifying and timing */
-    int64_t finished_us;   /* wall clock */
+    double build_s, run_s;           /* spent compiling (0 when it was compiled before), and verifying and timing */
+    double load_s, verify_s, time_s; /* of run_s: loading code and taking buffers, verifying, timing */
+    int64_t finished_us;             /* wall clock */
+    unsigned flags;                  /* of enum trial_flag */
+    int again;                       /* times it was measured again because the device was throttled or shared */
+    struct device_state state;       /* of the device when it was timed; figures it cannot tell are -1 */
 };
 
 /* Median of the costs, in seconds; 1e9 for a failed trial. */

@@ -3,13 +3,15 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Relative to the largest expected magnitude, for 32 and 64-bit floating point. */
 static const double tolerances[] = {[NUMBERS_INTEGERS] = 1e-5, [NUMBERS_UNIFORM] = 1e-4};
 
-enum { FINITE_16 = 0xbfff }; /* bits of a half or bfloat16 that is no infinity */
+enum { BLOCK = 1024, MANY_BLOCKS = 256 }; /* elements compared at once; blocks worth waking threads for */
+enum { FINITE_16 = 0xbfff };              /* bits of a half or bfloat16 that is no infinity */
 
 /* A pseudo-random number for element `i`. */
 static uint64_t mix(uint64_t seed, uint64_t i) {
@@ -138,36 +140,99 @@ static double largest_finite(enum dtype dtype, const void *data, int64_t n) {
     return largest;
 }
 
-static struct findings compare(const struct operand *operand, double limit, const void *got, const void *expected) {
-    struct findings found = {0, -1, 0};
-    int64_t n = shape_count(&operand->shape);
-    for (int64_t i = 0; i < n; i++) {
+/*
+ * Whether BLOCK floats are surely within the limit of each other. The fixed count and the comparisons without branches
+ * are what the compiler makes vectors of; the limit is a little stricter than the real one, because of the rounding.
+ */
+static bool surely_near(const float *got, const float *expected, float strict) {
+    int far = 0;
+    for (int i = 0; i < BLOCK; i++)
+        far |= !(fabsf(got[i] - expected[i]) <= strict);
+    return !far;
+}
+
+/* Looks at elements [begin, end) one by one. */
+static void compare_some(const struct operand *operand, double limit, const void *got, const void *expected,
+                         int64_t begin, int64_t end, struct findings *found) {
+    for (int64_t i = begin; i < end; i++) {
         double d = distance(value_at(operand->dtype, got, i), value_at(operand->dtype, expected, i));
         if (d <= limit)
             continue;
-        found.differing++;
-        if (found.worst < 0 || d > found.distance) {
-            found.worst = i;
-            found.distance = d;
+        found->differing++;
+        if (found->worst < 0 || d > found->distance) {
+            found->worst = i;
+            found->distance = d;
         }
     }
+}
+
+/* The limit of surely_near for what may be `limit` apart. */
+static float strict_limit(double limit) {
+    return (float)(limit * 0.999);
+}
+
+/* What the threads of a quick look share. */
+struct look {
+    const float *got, *expected;
+    float strict;
+    atomic_bool doubtful;
+};
+
+static void look_at_blocks(void *const *args, int64_t begin, int64_t end) {
+    struct look *look = args[0];
+    for (int64_t b = begin; b < end && !atomic_load_explicit(&look->doubtful, memory_order_relaxed); b++)
+        if (!surely_near(look->got + b * BLOCK, look->expected + b * BLOCK, look->strict))
+            atomic_store(&look->doubtful, true);
+}
+
+bool numbers_surely_agree(struct pool *pool, const struct operand *operand, double limit, const void *got,
+                          const void *expected) {
+    int64_t n = shape_count(&operand->shape), blocks = n / BLOCK;
+    if (operand->dtype != DTYPE_F32)
+        return false;
+    struct look look = {.got = got, .expected = expected, .strict = strict_limit(limit)};
+    if (pool && blocks >= MANY_BLOCKS)
+        pool_run(pool, look_at_blocks, (void *const[]){&look}, blocks);
+    else
+        look_at_blocks((void *const[]){&look}, 0, blocks);
+    for (int64_t i = blocks * BLOCK; i < n; i++)
+        if (!(fabsf(look.got[i] - look.expected[i]) <= look.strict))
+            return false;
+    return !atomic_load(&look.doubtful);
+}
+
+static struct findings compare(const struct operand *operand, double limit, const void *got, const void *expected) {
+    struct findings found = {0, -1, 0};
+    int64_t n = shape_count(&operand->shape), done = 0;
+    float strict = strict_limit(limit);
+    for (; operand->dtype == DTYPE_F32 && done + BLOCK <= n; done += BLOCK)
+        if (!surely_near((const float *)got + done, (const float *)expected + done, strict))
+            compare_some(operand, limit, got, expected, done, done + BLOCK, &found);
+    compare_some(operand, limit, got, expected, done, n, &found);
     return found;
+}
+
+double numbers_limit(const struct operand *operand, enum numbers kind, const void *expected) {
+    bool real = operand->dtype == DTYPE_F32 || operand->dtype == DTYPE_F64;
+    return real ? tolerances[kind] * largest_finite(operand->dtype, expected, shape_count(&operand->shape)) : 0;
+}
+
+bool numbers_agree_within(const struct operand *operand, double limit, const void *got, const void *expected,
+                          char *text, size_t size) {
+    char where[128];
+    if (memcmp(got, expected, operand_bytes(operand)) == 0)
+        return true;
+    struct findings found = compare(operand, limit, got, expected);
+    if (found.differing == 0)
+        return true;
+    put_coordinates(operand, found.worst, where, sizeof where);
+    snprintf(text, size, "element [%s] should be %.9g and is %.9g; %" PRId64 " of %" PRId64 " elements differ", where,
+             value_at(operand->dtype, expected, found.worst), value_at(operand->dtype, got, found.worst),
+             found.differing, shape_count(&operand->shape));
+    return false;
 }
 
 bool numbers_agree(const struct operand *operand, enum numbers kind, const void *got, const void *expected, char *text,
                    size_t size) {
-    if (memcmp(got, expected, operand_bytes(operand)) == 0)
-        return true;
-    int64_t n = shape_count(&operand->shape);
-    bool real = operand->dtype == DTYPE_F32 || operand->dtype == DTYPE_F64;
-    double limit = real ? tolerances[kind] * largest_finite(operand->dtype, expected, n) : 0;
-    struct findings found = compare(operand, limit, got, expected);
-    if (found.differing == 0)
-        return true;
-    char where[128];
-    put_coordinates(operand, found.worst, where, sizeof where);
-    snprintf(text, size, "element [%s] should be %.9g and is %.9g; %" PRId64 " of %" PRId64 " elements differ", where,
-             value_at(operand->dtype, expected, found.worst), value_at(operand->dtype, got, found.worst),
-             found.differing, n);
-    return false;
+    return numbers_agree_within(operand, numbers_limit(operand, kind, expected), got, expected, text, size);
 }

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+#include "gpu/device/pool.h"
 #include "service/model/workload.h"
 
 enum numbers { NUMBERS_INTEGERS, NUMBERS_UNIFORM, NUMBERS_KINDS };
@@ -24,5 +25,15 @@ void numbers_fill(const struct workload *workload, int input, enum numbers kind,
  */
 bool numbers_agree(const struct operand *operand, enum numbers kind, const void *got, const void *expected, char *text,
                    size_t size);
+/* The same in two parts, for expected numbers that are compared with more than once: the limit first. */
+double numbers_limit(const struct operand *operand, enum numbers kind, const void *expected);
+/*
+ * A quick look, by the pool's threads (NULL: by the caller's own), which knows 32-bit floating point only: true when
+ * they surely agree; false says nothing.
+ */
+bool numbers_surely_agree(struct pool *pool, const struct operand *operand, double limit, const void *got,
+                          const void *expected);
+bool numbers_agree_within(const struct operand *operand, double limit, const void *got, const void *expected,
+                          char *text, size_t size);
 
 #endif

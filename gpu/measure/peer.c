@@ -2,6 +2,7 @@
 #include "gpu/measure/peer.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,8 +10,9 @@
 #include "service/base/clock.h"
 
 enum { MOST_MESSAGE = 16 << 20, END_WAIT_S = 2, FIRST_PRIVATE = 3 };
-/* How long the transfer of a message may take once it began. */
+/* How long the transfer of a message may take once it began, and a child from its start to its first word. */
 #define TRANSFER_S 10
+#define START_S 30
 
 static int send_object(int fd, struct json_object *object, struct error *error) {
     size_t len;
@@ -37,66 +39,106 @@ bool peer_runs(const struct peer *peer) {
     return peer->child.pid != 0;
 }
 
-int peer_ask(struct peer *peer, const struct peer_options *options, struct json_object *request, double timeout_s,
-             struct error *error) {
-    bool fresh = !peer_runs(peer);
+int peer_ask(struct peer *peer, const struct peer_options *options, struct json_object *request, int answers,
+             double timeout_s, struct error *error) {
+    bool fresh = !peer_runs(peer), idle = peer->owed == 0;
     int rc = fresh ? start(peer, options, error) : 0;
     if (rc == 0)
         rc = send_object(peer->child.in, request, error);
     json_object_put(request);
-    if (rc == 0) {
-        peer->busy = true;
-        peer->deadline = deadline_in_s(timeout_s);
-        return 0;
+    if (rc < 0 && !idle)
+        return 1; /* what it still owes will tell how it ended */
+    if (rc < 0) {
+        peer_end(peer);
+        return fresh ? error_prefix(error, "Starting a child to %s: ", options->role) : 1;
+    }
+    peer->starting |= fresh;
+    peer->owed += answers;
+    peer->timeout_s = timeout_s;
+    if (idle)
+        peer->deadline = deadline_in_s(peer->starting ? START_S : timeout_s);
+    return 0;
+}
+
+void peer_allow(struct peer *peer, double timeout_s) {
+    peer->timeout_s = timeout_s;
+    peer->deadline = deadline_in_s(timeout_s);
+}
+
+static bool has_input(int fd) {
+    struct pollfd look = {fd, POLLIN, 0};
+    return poll(&look, 1, 0) > 0;
+}
+
+/* The peer does not answer as it should: waits for its end and says how that was. */
+static enum peer_event see_its_end(struct peer *peer, char *text, size_t size) {
+    struct error error;
+    char how[128];
+    int status;
+    snprintf(text, size, "stopped talking sense");
+    if (child_wait(&peer->child, deadline_in_s(END_WAIT_S), &status, &error) == 0) {
+        child_describe(status, how, sizeof how);
+        snprintf(text, size, "%s%s", strncmp(how, "killed", 6) == 0 ? "was " : "", how);
     }
     peer_end(peer);
-    return fresh ? error_prefix(error, "Starting a child to %s: ", options->role) : 1;
+    return PEER_DIED;
 }
 
 enum peer_event peer_look(struct peer *peer, bool readable, struct json_object **ret, char *text, size_t size) {
     struct error error;
-    int status;
-    if (readable && receive_object(peer->child.out, deadline_in_s(TRANSFER_S), ret, &error) == 0) {
-        peer->busy = false;
+    /* Whoever polled may have been busy since: nothing that has come is late. */
+    if (!readable && clock_now_ns() >= peer->deadline && !has_input(peer->child.out)) {
+        peer_end(peer);
+        return PEER_LATE;
+    }
+    if (!readable && clock_now_ns() < peer->deadline)
+        return PEER_NOTHING;
+    if (receive_object(peer->child.out, deadline_in_s(TRANSFER_S), ret, &error) < 0)
+        return see_its_end(peer, text, size);
+    peer->deadline = deadline_in_s(peer->timeout_s);
+    if (!peer->starting) {
+        peer->owed--;
         return PEER_ANSWER;
     }
-    if (readable) {
-        snprintf(text, size, "stopped talking sense");
-        if (child_wait(&peer->child, deadline_in_s(END_WAIT_S), &status, &error) == 0) {
-            char how[128];
-            child_describe(status, how, sizeof how);
-            snprintf(text, size, "%s%s", strncmp(how, "killed", 6) == 0 ? "was " : "", how);
-        }
-        peer_end(peer);
-        return PEER_DIED;
-    }
-    if (clock_now_ns() < peer->deadline)
-        return PEER_NOTHING;
-    peer_end(peer);
-    return PEER_LATE;
+    peer->starting = false; /* that was its first word */
+    json_object_put(*ret);
+    *ret = NULL;
+    return PEER_NOTHING;
 }
 
 void peer_end(struct peer *peer) {
     child_kill(&peer->child);
-    peer->busy = false;
+    peer->starting = false;
+    peer->owed = 0;
 }
 
 /* ---- the child's end ---- */
 
-int peer_serve(struct json_object *(*answer)(void *data, struct json_object *request, bool *ret_last), void *data) {
+struct peer_client {
+    int out;
+    bool failed, retired;
+};
+
+void peer_answer(struct peer_client *client, struct json_object *answer) {
+    struct error error;
+    client->failed = client->failed || send_object(client->out, answer, &error) < 0;
+    json_object_put(answer);
+}
+
+void peer_retire(struct peer_client *client) {
+    client->retired = true;
+}
+
+int peer_serve(void (*serve)(void *data, struct json_object *request, struct peer_client *client), void *data) {
     struct json_object *request;
     struct error error;
-    bool last = false;
-    int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, FIRST_PRIVATE);
-    if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+    struct peer_client client = {.out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, FIRST_PRIVATE)};
+    if (client.out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         return 1;
-    while (!last && receive_object(STDIN_FILENO, DEADLINE_NEVER, &request, &error) == 0) {
-        struct json_object *reply = answer(data, request, &last);
-        int rc = send_object(out, reply, &error);
-        json_object_put(reply);
+    peer_answer(&client, json_object_new_object());
+    while (!client.failed && !client.retired && receive_object(STDIN_FILENO, DEADLINE_NEVER, &request, &error) == 0) {
+        serve(data, request, &client);
         json_object_put(request);
-        if (rc < 0)
-            return 1;
     }
-    return 0;
+    return client.failed;
 }

@@ -9,7 +9,7 @@
 const struct measure_options measure_defaults = {
     .number = 0,
     .repeat = 3,
-    .min_repeat_ms = 10,
+    .min_repeat_ms = 2,
     .timeout_s = 10,
     .build_timeout_s = 20,
     .cooldown_s = 0,

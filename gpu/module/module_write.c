@@ -141,8 +141,11 @@ static void fill_step(struct draft *draft, const struct plan_step *from, struct 
     to->shared = launch->shared_bytes;
     memcpy(to->grid, launch->grid, sizeof to->grid);
     memcpy(to->block, launch->block, sizeof to->block);
-    for (int i = 0; i < launch->n_args; i++)
-        to->args[i] = (uint32_t)from->buffers[i];
+    for (int i = 0; i < launch->n_args; i++) {
+        bool value = launch->args[i].kind == ARG_VALUE;
+        to->values |= (uint64_t)value << i;
+        to->args[i] = (uint32_t)(value ? launch->args[i].index : from->buffers[i]);
+    }
 }
 
 static void fill_steps(struct draft *draft) {

@@ -58,7 +58,7 @@ struct plan_buffer {
 struct plan_step {
     int program;                  /* index into plan->programs */
     const struct launch *launch;  /* of that program */
-    int buffers[LAUNCH_MAX_ARGS]; /* index into plan->buffers, one an argument */
+    int buffers[LAUNCH_MAX_ARGS]; /* index into plan->buffers, one an argument; -1: a value */
     const char *node;             /* for people */
 };
 

@@ -15,17 +15,23 @@ struct tenant {
 };
 
 /* Preparing comes before step 0: what it uses lives at -1 only, all of it at once. */
+static void note_use(struct tenant *tenants, int buffer, int step) {
+    if (buffer < 0)
+        return;
+    struct tenant *tenant = &tenants[buffer];
+    tenant->first = tenant->first < step ? tenant->first : step;
+    tenant->last = tenant->last > step ? tenant->last : step;
+}
+
 static void note_uses(const struct plan *plan, struct tenant *tenants) {
     for (int i = 0; i < plan->n_prepare; i++) {
         for (int a = 0; a < plan->prepare[i].launch->n_args; a++)
-            tenants[plan->prepare[i].buffers[a]].first = tenants[plan->prepare[i].buffers[a]].last = -1;
+            if (plan->prepare[i].buffers[a] >= 0)
+                tenants[plan->prepare[i].buffers[a]].first = tenants[plan->prepare[i].buffers[a]].last = -1;
     }
     for (int i = 0; i < plan->n_run; i++) {
-        for (int a = 0; a < plan->run[i].launch->n_args; a++) {
-            struct tenant *tenant = &tenants[plan->run[i].buffers[a]];
-            tenant->first = tenant->first < i ? tenant->first : i;
-            tenant->last = tenant->last > i ? tenant->last : i;
-        }
+        for (int a = 0; a < plan->run[i].launch->n_args; a++)
+            note_use(tenants, plan->run[i].buffers[a], i);
     }
 }
 

@@ -120,8 +120,10 @@ static int bind_arg(const struct arg *arg, const struct binding *binding) {
         return binding->out[arg->index];
     case ARG_SCRATCH:
         return binding->scratch + arg->index;
-    default:
+    case ARG_PREPARED:
         return binding->prepared + arg->index;
+    default:
+        return -1;
     }
 }
 

@@ -5,6 +5,12 @@
 
 #include "gpu/template/template.h"
 
+extern const struct template autotvm_conv2d_nchw_cuda;
+extern const struct template autotvm_group_conv2d_nchw_cuda;
+extern const struct template autotvm_dense_large_cuda;
+extern const struct template autotvm_dense_small_cuda;
+extern const struct template autotvm_depthwise_cuda;
+extern const struct template autotvm_winograd_cuda;
 extern const struct template conv2d_direct_cpu;
 extern const struct template conv2d_simt_cuda;
 extern const struct template depthwise_cpu;

@@ -96,6 +96,10 @@ void space_choice(struct space *space, const char *name, const int64_t *values, 
     add_knob(space, &(struct knob){name, KNOB_OTHER, 0, 1, n, copy_values(space, values, n)});
 }
 
+void space_former_name(struct space *space, const char *name) {
+    space->knobs[space->n_knobs - 1].former = name;
+}
+
 /* ---- Indices ---- */
 
 void space_digits(const struct space *space, int64_t index, int64_t ret_digit[SPACE_MAX_KNOBS]) {
@@ -186,22 +190,36 @@ static bool value_fits(const struct knob *knob, const int64_t *values, struct js
     return true;
 }
 
-/* The candidate that the entity's row for this knob names, or -1. */
-static int64_t find_candidate(const struct knob *knob, struct json_object *entity) {
+static bool row_has_name(struct json_object *row, const char *name) {
+    return is_array_of(row, 3) && is_string(json_object_array_get_idx(row, 0), name);
+}
+
+/* The entity's row for knob `i`, or NULL. What stands at the knob's own place under either of its names is it. */
+static struct json_object *find_row(const struct knob *knob, int i, struct json_object *entity) {
+    struct json_object *row = json_object_array_get_idx(entity, (size_t)i);
+    if (row_has_name(row, knob->name) || (knob->former && row_has_name(row, knob->former)))
+        return row;
+    for (size_t j = 0; j < json_object_array_length(entity); j++) {
+        row = json_object_array_get_idx(entity, j);
+        if (row_has_name(row, knob->name))
+            return row;
+    }
+    return NULL;
+}
+
+/* The candidate that the entity's row for knob `i` names, or -1. */
+static int64_t find_candidate(const struct knob *knob, int i, struct json_object *entity) {
     const char *kind = knob->kind == KNOB_SPLIT ? "sp" : "ot";
-    for (size_t i = 0; i < json_object_array_length(entity); i++) {
-        struct json_object *row = json_object_array_get_idx(entity, i);
-        if (!is_array_of(row, 3) || !is_string(json_object_array_get_idx(row, 0), knob->name))
-            continue;
-        struct json_object *value = json_object_array_get_idx(row, 2);
-        if (!is_string(json_object_array_get_idx(row, 1), kind) ||
-            (knob->kind == KNOB_SPLIT && !is_array_of(value, (size_t)knob->parts)))
-            return -1;
-        for (int64_t c = 0; c < knob->n_candidates; c++) {
-            if (value_fits(knob, knob->values + c * knob->parts, value))
-                return c;
-        }
+    struct json_object *row = find_row(knob, i, entity);
+    if (!row)
         return -1;
+    struct json_object *value = json_object_array_get_idx(row, 2);
+    if (!is_string(json_object_array_get_idx(row, 1), kind) ||
+        (knob->kind == KNOB_SPLIT && !is_array_of(value, (size_t)knob->parts)))
+        return -1;
+    for (int64_t c = 0; c < knob->n_candidates; c++) {
+        if (value_fits(knob, knob->values + c * knob->parts, value))
+            return c;
     }
     return -1;
 }
@@ -213,7 +231,7 @@ int space_index_of_entity(const struct space *space, struct json_object *entity,
                          "The configuration is not a list of the space's %d knobs, each [name, kind, value].",
                          space->n_knobs);
     for (int i = 0; i < space->n_knobs; i++) {
-        digit[i] = find_candidate(&space->knobs[i], entity);
+        digit[i] = find_candidate(&space->knobs[i], i, entity);
         if (digit[i] < 0)
             return error_set(error, ERROR_INVALID, "bad-entity", space->knobs[i].name,
                              "The configuration has no value for the knob %s that is one of its %lld candidates.",

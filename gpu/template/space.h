@@ -4,7 +4,8 @@
  *
  * A configuration's index is a mixed-radix number whose first-declared knob is the fastest digit, and `split` knobs
  * enumerate as AutoTVM's do, so that the index and the entity of one of its records agree both ways. A knob's entity is
- * [name, "sp", [-1, a, b, …]] for a split and [name, "ot", value] for another.
+ * [name, "sp", [-1, a, b, …]] for a split and [name, "ot", value] for another. Entities are read by the knobs' names,
+ * in any order; where an older AutoTVM had another name for the knob at the same place, the place decides.
  */
 #ifndef WARPTUNE_TEMPLATE_SPACE_H
 #define WARPTUNE_TEMPLATE_SPACE_H
@@ -30,6 +31,7 @@ struct knob {
     int parts;             /* split: how many factors a candidate has; other: 1 */
     int64_t n_candidates;  /* at least 1 */
     const int64_t *values; /* n_candidates × parts; a split's first factor is the quotient that remains */
+    const char *former;    /* its name in older records, or NULL */
 };
 
 struct space {
@@ -46,6 +48,8 @@ void space_split(struct space *space, const char *name, int64_t extent, int part
 void space_split_list(struct space *space, const char *name, int64_t extent, int parts, const int64_t *factors,
                       int64_t n);
 void space_choice(struct space *space, const char *name, const int64_t *values, int64_t n);
+/* Another name under which records may have the knob that was added last, at its place. */
+void space_former_name(struct space *space, const char *name);
 
 /* Digits (one a knob) of an index in [0, size), and back. */
 void space_digits(const struct space *space, int64_t index, int64_t ret_digit[SPACE_MAX_KNOBS]);

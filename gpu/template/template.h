@@ -11,6 +11,7 @@
 
 #include "gpu/device/program.h"
 #include "gpu/device/target.h"
+#include "gpu/template/loop_nest.h"
 #include "gpu/template/space.h"
 #include "service/model/workload.h"
 
@@ -26,6 +27,19 @@ struct template {
     /* ERROR_INVALID "instantiation" when the configuration cannot be: too much shared memory, too many threads, … */
     int (*render)(const struct workload *workload, const struct target *target, const struct space *space,
                   int64_t index, struct arena *arena, struct program **ret, struct error *error);
+    /* Of AutoTVM's spaces: searched only when a job names it, for its records to be of use here. */
+    bool by_name;
+    /*
+     * The seconds it should take by arithmetic alone (waves, steps, bytes moved): good for an order, not for a figure.
+     * INFINITY where a hard limit (threads, shared memory, registers) rules it out. NULL: no estimate.
+     */
+    double (*estimate)(const struct workload *workload, const struct target *target, const struct space *space,
+                       int64_t index);
+    /* The loops of the configuration's main kernel. NULL: not described; features are then the knobs alone. */
+    void (*nest)(const struct workload *workload, const struct target *target, const struct space *space, int64_t index,
+                 struct loop_nest *ret);
+    /* True when the source does not depend on the shapes: another workload's compile serves this one. NULL: never. */
+    bool (*banked)(const struct space *space, int64_t index);
 };
 
 /* The built-in templates, NULL-terminated, the preferred first; the plain ones, which serve everything, last. */
@@ -33,7 +47,7 @@ extern const struct template *const template_builtin[];
 
 /* Look-ups in a NULL-terminated list (the built-in one, or a test's own). */
 const struct template *template_find(const struct template *const *list, const char *name); /* or NULL */
-/* The first template of the list that serves the workload on the target; NULL when none does. */
+/* The first template of the list, not one by name, that serves the workload on the target; NULL when none does. */
 const struct template *template_for(const struct template *const *list, const struct workload *workload,
                                     const struct target *target);
 /* The reference: the plain template of the target's kind, an independent and unoptimised kernel for any operator. */

@@ -4,7 +4,20 @@
 #include "gpu/template/builtin.h"
 
 const struct template *const template_builtin[] = {
-    &conv2d_direct_cpu, &conv2d_simt_cuda, &depthwise_cpu, &plain_cpu, &plain_cuda, NULL,
+    &conv2d_direct_cpu,
+    &conv2d_simt_cuda,
+    &depthwise_cpu,
+    /* AutoTVM's, by name */
+    &autotvm_conv2d_nchw_cuda,
+    &autotvm_group_conv2d_nchw_cuda,
+    &autotvm_winograd_cuda,
+    &autotvm_depthwise_cuda,
+    &autotvm_dense_small_cuda,
+    &autotvm_dense_large_cuda,
+    /* the references */
+    &plain_cpu,
+    &plain_cuda,
+    NULL,
 };
 
 const struct template *template_find(const struct template *const *list, const char *name) {
@@ -18,7 +31,7 @@ const struct template *template_find(const struct template *const *list, const c
 const struct template *template_for(const struct template *const *list, const struct workload *workload,
                                     const struct target *target) {
     for (; *list; list++) {
-        if (strcmp((*list)->device, target->kind) == 0 && (*list)->serves(workload, target))
+        if (!(*list)->by_name && strcmp((*list)->device, target->kind) == 0 && (*list)->serves(workload, target))
             return *list;
     }
     return NULL;

@@ -4,8 +4,10 @@
  *
  * The first trial is always the template's fallback configuration: it is the baseline that every gain is stated
  * against. Then a tuner proposes. Early stopping is AutoTVM's: the search ends at a batch's edge once `early_stopping`
- * trials have passed since the best one; failures before the first success do not end it. The state (a JSON object) is
- * stored after each batch; a search restored from it continues without measuring anything twice. No I/O, one thread.
+ * trials have passed since the best one; failures before the first success do not end it. A tuner that knows when it is
+ * done ends it for the same reason. The state (a JSON object) is
+ * stored after each batch; restored from it and from the measured points, which are in the database, a search continues
+ * without measuring anything twice. No I/O, one thread.
  */
 #ifndef WARPTUNE_SEARCH_SEARCH_H
 #define WARPTUNE_SEARCH_SEARCH_H
@@ -30,15 +32,16 @@ const char *stop_reason_name(enum stop_reason reason); /* "trials", "early_stopp
 
 struct search_options {
     const struct tuner_class *tuner;
-    int64_t trials;         /* at most so many, the baseline included */
-    int64_t early_stopping; /* 0: never */
-    uint64_t seed;
-    int64_t fallback; /* index of the baseline configuration */
+    struct tuner_options tuner_options; /* what it points at is borrowed and outlives the search */
+    int64_t trials;                     /* at most so many, the baseline included */
+    int64_t early_stopping;             /* 0: never */
+    int64_t fallback;                   /* index of the baseline configuration, in the first domain */
+    double floor_s;                     /* no kernel can be faster; 0: not known */
 };
 
 struct search_progress {
     int64_t done;              /* trials recorded */
-    int64_t best_index;        /* -1: none succeeded yet */
+    struct point best;         /* index -1: none succeeded yet */
     double best_s, baseline_s; /* seconds; infinity when none */
     int64_t best_at;           /* number (from 0) of the best trial */
     int64_t errors[TRIAL_ERROR_COUNT];
@@ -46,16 +49,29 @@ struct search_progress {
 
 struct search;
 
-/* `space` is borrowed and outlives the search. */
-struct search *search_new(const struct space *space, const struct search_options *options);
-/* Up to n indices to measure. 0 when it is over; then search_reason says why. */
-int search_next(struct search *search, int64_t *ret_index, int n);
+/* A search is at its floor when its best is within so much of it. */
+#define SEARCH_FLOOR_FACTOR 1.3
+
+struct search *search_new(const struct search_options *options);
+/* Up to n points to measure. 0 when it is over; then search_reason says why. */
+int search_next(struct search *search, struct point *ret, int n);
 /* The result of one of those, in any order. */
-void search_record(struct search *search, int64_t index, enum trial_error error_no, double cost_s);
+void search_record(struct search *search, struct point point, enum trial_error error_no, double cost_s);
 const struct search_progress *search_progress(const struct search *search);
+/*
+ * The part of the best time that further trials may still save, from 0 (over) to 1 (not begun), for sharing trials
+ * among tasks: times the calls of a task and its best time, it is the time that the network may gain. It is the larger
+ * of what the last SEARCH_RECENT trials gained, 1 − best now / best then, and SEARCH_HOPE / (SEARCH_HOPE + trials), which
+ * fades whatever came of them; and at most the headroom, 1 − floor / best.
+ */
+#define SEARCH_RECENT 32
+#define SEARCH_HOPE 4
+double search_promise(const struct search *search);
 enum stop_reason search_reason(const struct search *search);
 struct json_object *search_save(const struct search *search); /* caller releases */
-int search_restore(struct search *search, struct json_object *state, struct error *error) MUST_CHECK;
+/* On a new search: `state` as saved, `measured` every point recorded until then, in that order. */
+int search_restore(struct search *search, struct json_object *state, const struct measured *measured, int n,
+                   struct error *error) MUST_CHECK;
 void search_free(struct search *search); /* NULL-safe */
 
 #endif

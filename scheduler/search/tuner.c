@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static const struct tuner_class *const classes[] = {&tuner_random, &tuner_gridsearch};
+static const struct tuner_class *const classes[] = {&tuner_auto, &tuner_xgb,    &tuner_xgb_rank,
+                                                    &tuner_ga,   &tuner_random, &tuner_gridsearch};
 
 int tuner_find(const char *name, const struct tuner_class **ret, struct error *error) {
     for (size_t i = 0; i < ARRAY_COUNT(classes); i++) {
@@ -25,4 +26,15 @@ int tuner_find(const char *name, const struct tuner_class **ret, struct error *e
     }
     return error_set(error, ERROR_INVALID, "unknown-tuner", "tuner.name",
                      "There is no tuner '%.40s'. Choose one of: %s.", name, names);
+}
+
+const char *feature_name(enum feature_kind kind) {
+    static const char *const names[] = {
+        [FEATURE_ITERVAR] = "itervar", [FEATURE_KNOB] = "knob", [FEATURE_CURVE] = "curve"};
+    return names[kind];
+}
+
+const char *loss_name(enum loss_kind loss) {
+    static const char *const names[] = {[LOSS_REG] = "reg", [LOSS_RANK] = "rank", [LOSS_RANK_BINARY] = "rank-binary"};
+    return names[loss];
 }

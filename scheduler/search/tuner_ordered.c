@@ -10,32 +10,30 @@
 
 struct tuner {
     int64_t size;
-    int64_t position; /* of the next proposal in the order */
-    uint64_t seed;
+    int64_t position;         /* of the next proposal in the order */
     struct permutation order; /* random only */
 };
 
-static struct tuner *ordered_create(const struct space *space, uint64_t seed) {
+static struct tuner *ordered_create(const struct tuner_options *options) {
     struct tuner *tuner = calloc(1, sizeof *tuner);
     if (!tuner)
         abort();
-    tuner->size = space->size;
-    tuner->seed = seed;
-    permutation_init(&tuner->order, (uint64_t)space->size, seed);
+    tuner->size = options->domains[0].space->size;
+    permutation_init(&tuner->order, (uint64_t)tuner->size, options->seed);
     return tuner;
 }
 
-static int gridsearch_propose(struct tuner *tuner, int64_t *ret_index, int n) {
+static int gridsearch_propose(struct tuner *tuner, struct point *ret, int n) {
     int got = 0;
     while (got < n && tuner->position < tuner->size)
-        ret_index[got++] = tuner->position++;
+        ret[got++] = (struct point){0, tuner->position++};
     return got;
 }
 
-static int random_propose(struct tuner *tuner, int64_t *ret_index, int n) {
+static int random_propose(struct tuner *tuner, struct point *ret, int n) {
     int got = 0;
     while (got < n && tuner->position < tuner->size)
-        ret_index[got++] = (int64_t)permutation_at(&tuner->order, (uint64_t)tuner->position++);
+        ret[got++] = (struct point){0, (int64_t)permutation_at(&tuner->order, (uint64_t)tuner->position++)};
     return got;
 }
 
@@ -45,7 +43,10 @@ static struct json_object *ordered_save(const struct tuner *tuner) {
     return state;
 }
 
-static int ordered_restore(struct tuner *tuner, struct json_object *state, struct error *error) {
+static int ordered_restore(struct tuner *tuner, struct json_object *state, const struct measured *measured, int n,
+                           struct error *error) {
+    (void)measured;
+    (void)n;
     return json_read_int(state, "position", JSON_REQUIRED, 0, tuner->size, &tuner->position, error);
 }
 

@@ -2,8 +2,11 @@
 #include "service/store/config_store.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "service/model/workload_distance.h"
 #include "service/store/pg.h"
 
 #define COLUMNS                                                                                                  \
@@ -25,30 +28,87 @@ static const struct statement list = {"config_list",
                                       " AND ($2::text IS NULL OR device_key = $2)"
                                       " AND ($3::text IS NULL OR (workload, device_key) > ($3, coalesce($4, ''))) "
                                       "ORDER BY workload, device_key LIMIT $5"};
+static const struct statement near = {"config_near",
+                                      "SELECT workload, template, version FROM configs WHERE device_key = $1"
+                                      " AND starts_with(workload, $2) AND ($3::text IS NULL OR workload > $3) "
+                                      "ORDER BY workload LIMIT $4"};
 
-int config_put(struct db *db, const struct config_row *config, bool *ret_kept, struct error *error) {
+static int check(const struct config_row *config, struct error *error) {
     if (strlen(config->workload) > CONFIG_MAX_WORKLOAD)
         return error_set(error, ERROR_LIMIT, "workload-too-long", "workload", "A workload may have %d bytes.",
                          CONFIG_MAX_WORKLOAD);
+    if (strlen(config->device_key) > CONFIG_MAX_DEVICE_KEY)
+        return error_set(error, ERROR_LIMIT, "device-too-long", "device", "A class of devices may have %d bytes.",
+                         CONFIG_MAX_DEVICE_KEY);
     if (!isfinite(config->cost_s))
         return error_set(error, ERROR_INVALID, "bad-cost", "cost", "A configuration's cost must be a finite number.");
+    return 0;
+}
+
+static void fill(struct params *params, const struct config_row *config) {
+    params_text(params, config->workload);
+    params_text(params, config->device_key);
+    params_text(params, config->template);
+    params_int(params, config->version);
+    params_int(params, config->index);
+    params_text(params, config->entity);
+    params_double(params, config->cost_s);
+    params_double(params, config->spread_s);
+    params_double(params, config->baseline_s);
+    params_text(params, config->provenance);
+    params_text(params, config->job_id);
+}
+
+int config_put(struct db *db, const struct config_row *config, bool *ret_kept, struct error *error) {
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     struct params params = {0};
-    params_text(&params, config->workload);
-    params_text(&params, config->device_key);
-    params_text(&params, config->template);
-    params_int(&params, config->version);
-    params_int(&params, config->index);
-    params_text(&params, config->entity);
-    params_double(&params, config->cost_s);
-    params_double(&params, config->spread_s);
-    params_double(&params, config->baseline_s);
-    params_text(&params, config->provenance);
-    params_text(&params, config->job_id);
+    if (check(config, error) < 0)
+        return -1;
+    fill(&params, config);
     if (db_run(db, &put, &params, &result, error) < 0)
         return -1;
     if (ret_kept)
         *ret_kept = pg_affected(result) == 1;
+    return 0;
+}
+
+struct batch {
+    const struct config_row *configs;
+    int n, kept;
+};
+
+static int put_batch(struct pg *pg, void *data, struct error *error) {
+    struct batch *batch = data;
+    batch->kept = 0;
+    for (int i = 0; i < batch->n; i++) {
+        PGresult *result CLEANUP(pg_clear_p) = NULL;
+        struct params params = {0};
+        fill(&params, &batch->configs[i]);
+        if (pg_run(pg, &put, &params, &result, error) < 0)
+            return -1;
+        batch->kept += pg_affected(result) == 1;
+    }
+    return 0;
+}
+
+static int by_key(const void *left, const void *right) {
+    const struct config_row *a = left, *b = right;
+    int order = strcmp(a->workload, b->workload);
+    return order ? order : strcmp(a->device_key, b->device_key);
+}
+
+/* In one order everywhere, so that two batches at a time wait for each other instead of deadlocking. */
+int config_put_all(struct db *db, struct config_row *configs, int n, int *ret_kept, struct error *error) {
+    struct batch batch = {configs, n, 0};
+    for (int i = 0; i < n; i++)
+        if (check(&configs[i], error) < 0)
+            return -1;
+    if (n > 0) {
+        qsort(configs, (size_t)n, sizeof *configs, by_key);
+        if (db_transaction(db, put_batch, &batch, error) < 0)
+            return -1;
+    }
+    *ret_kept = batch.kept;
     return 0;
 }
 
@@ -101,5 +161,99 @@ int config_list(struct db *db, const struct config_filter *filter, struct arena 
         read_config(result, i, arena, &(*ret)[i]);
     *ret_count = count;
     *ret_more = rows > filter->limit;
+    return 0;
+}
+
+enum { EACH_PAGE = 500, NEAR_PAGE = 2000 };
+
+int config_each(struct db *db, const struct config_filter *filter,
+                int (*fn)(void *data, const struct config_row *config, struct error *error), void *data,
+                struct error *error) {
+    struct arena *last CLEANUP(arena_free_p) = NULL; /* has the texts of the cursor */
+    struct config_filter page = *filter;
+    page.limit = EACH_PAGE;
+    for (bool more = true; more;) {
+        struct arena *arena = arena_new(0);
+        struct config_row *configs;
+        int n = 0, status = config_list(db, &page, arena, &configs, &n, &more, error);
+        arena_free(last);
+        last = arena;
+        for (int i = 0; i < n && status == 0; i++)
+            status = fn(data, &configs[i], error);
+        if (status < 0)
+            return -1;
+        if (more) {
+            page.after_workload = configs[n - 1].workload;
+            page.after_device_key = configs[n - 1].device_key;
+        }
+    }
+    return 0;
+}
+
+/* ---- nearest ---- */
+
+struct nearest {
+    const struct config_wish *wish;
+    char prefix[32];        /* "conv2d(": how the keys of all workloads of the operator begin */
+    struct buf own;         /* key of the wished workload */
+    struct buf best, after; /* keys of the nearest so far, and of the row before */
+    double distance;        /* of the best; INFINITY: none yet */
+};
+
+static void consider(struct nearest *nearest, struct row *row) {
+    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
+    struct workload *workload;
+    struct error ignored; /* a workload that is no longer one is nobody's neighbour */
+    const char *key = row_raw(row), *template = row_raw(row);
+    int version = (int)row_int(row);
+    buf_clear(&nearest->after);
+    buf_puts(&nearest->after, key);
+    if (strcmp(key, buf_str(&nearest->own)) == 0 || !nearest->wish->usable(nearest->wish->data, template, version) ||
+        workload_parse(key, arena, &workload, &ignored) < 0)
+        return;
+    double distance = workload_distance(nearest->wish->workload, workload);
+    if (!(distance < nearest->distance))
+        return;
+    nearest->distance = distance;
+    buf_clear(&nearest->best);
+    buf_puts(&nearest->best, key);
+}
+
+static int scan(struct db *db, struct nearest *nearest, struct error *error) {
+    for (int rows = NEAR_PAGE; rows == NEAR_PAGE;) {
+        PGresult *result CLEANUP(pg_clear_p) = NULL;
+        struct params params = {0};
+        params_text(&params, nearest->wish->device_key);
+        params_text(&params, nearest->prefix);
+        params_text(&params, nearest->after.len ? buf_str(&nearest->after) : NULL);
+        params_int(&params, NEAR_PAGE);
+        if (db_run(db, &near, &params, &result, error) < 0)
+            return -1;
+        rows = PQntuples(result);
+        for (int i = 0; i < rows; i++)
+            consider(nearest, &(struct row){result, i, 0});
+    }
+    return 0;
+}
+
+int config_nearest(struct db *db, const struct config_wish *wish, struct arena *arena, struct config_row **ret,
+                   double *ret_distance, struct error *error) {
+    struct nearest nearest = {.wish = wish, .distance = INFINITY};
+    struct config_row *config = NULL;
+    buf_init(&nearest.own, 1 << 20);
+    buf_init(&nearest.best, CONFIG_MAX_WORKLOAD);
+    buf_init(&nearest.after, CONFIG_MAX_WORKLOAD);
+    workload_key(wish->workload, &nearest.own);
+    snprintf(nearest.prefix, sizeof nearest.prefix, "%s(", op_name(wish->workload->op));
+    int status = scan(db, &nearest, error);
+    if (status == 0 && isfinite(nearest.distance))
+        status = config_get(db, buf_str(&nearest.best), wish->device_key, arena, &config, error);
+    buf_release(&nearest.own);
+    buf_release(&nearest.best);
+    buf_release(&nearest.after);
+    if (status < 0)
+        return -1;
+    *ret = config;
+    *ret_distance = nearest.distance;
     return 0;
 }

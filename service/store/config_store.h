@@ -6,10 +6,12 @@
 #include <stdbool.h>
 
 #include "service/base/arena.h"
+#include "service/model/workload.h"
 #include "service/store/db.h"
 #include "service/store/uuid.h"
 
 #define CONFIG_MAX_WORKLOAD 2000 /* bytes of a workload's text */
+#define CONFIG_MAX_DEVICE_KEY 200
 
 struct config_row {
     const char *workload;   /* canonical text */
@@ -29,6 +31,8 @@ struct config_row {
  * *ret_kept (optional) says whether.
  */
 int config_put(struct db *db, const struct config_row *config, bool *ret_kept, struct error *error) MUST_CHECK;
+/* All of them in one transaction; *ret_kept: how many were kept. It sorts them. */
+int config_put_all(struct db *db, struct config_row *configs, int n, int *ret_kept, struct error *error) MUST_CHECK;
 /* *ret NULL when there is none. */
 int config_get(struct db *db, const char *workload, const char *device_key, struct arena *arena,
                struct config_row **ret, struct error *error) MUST_CHECK;
@@ -41,5 +45,24 @@ struct config_filter {
 /* In order of (workload, device_key). */
 int config_list(struct db *db, const struct config_filter *filter, struct arena *arena, struct config_row **ret,
                 int *ret_count, bool *ret_more, struct error *error) MUST_CHECK;
+/* Calls fn for every configuration of the filter (its limit is not looked at) in that order; -1 as soon as fn is. */
+int config_each(struct db *db, const struct config_filter *filter,
+                int (*fn)(void *data, const struct config_row *config, struct error *error), void *data,
+                struct error *error) MUST_CHECK;
+
+/* What a configuration of another workload must be to stand in for `workload`. */
+struct config_wish {
+    const struct workload *workload;
+    const char *device_key;
+    /* Whether a configuration of this template and version could be used at all. */
+    bool (*usable)(void *data, const char *template, int version);
+    void *data;
+};
+/*
+ * The usable configuration on the same class of devices whose workload is closest (workload_distance), and not the
+ * wished one itself. *ret NULL when there is none.
+ */
+int config_nearest(struct db *db, const struct config_wish *wish, struct arena *arena, struct config_row **ret,
+                   double *ret_distance, struct error *error) MUST_CHECK;
 
 #endif

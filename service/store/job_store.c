@@ -8,12 +8,14 @@
 
 /* The wide columns of a job come with the rows for which `where` holds only: once, when there is a row for each task.
  */
-#define JOB_COLUMNS(where)                                                                             \
-    "j.id, j.model_id, j.state, j.device, j.device_kind, j.device_key, j.key, j.priority,"             \
-    " CASE WHEN " where " THEN j.options END, CASE WHEN " where " THEN j.labels END,"                  \
-    " CASE WHEN " where " THEN j.result END, j.error_code, CASE WHEN " where " THEN j.error_text END," \
-    " j.module_so, j.module_tar, j.created_at, j.started_at, j.finished_at, j.last_event"
-enum { JOB_COLUMN_COUNT = 19 };
+#define JOB_COLUMNS(where)                                                                                  \
+    "j.id, j.model_id, j.state, j.device, j.device_kind, j.device_key, j.key, j.priority,"                  \
+    " CASE WHEN " where " THEN j.options END, CASE WHEN " where " THEN j.labels END,"                       \
+    " CASE WHEN " where " THEN j.result END, j.error_code, CASE WHEN " where " THEN j.error_text END,"      \
+    " j.module_so, j.module_tar, j.created_at, j.started_at, j.finished_at,"                                \
+    " extract(epoch FROM coalesce(j.idle_since, j.finished_at, now()) - j.started_at)::float8 - j.idle_s, " \
+    "j.last_event"
+enum { JOB_COLUMN_COUNT = 20 };
 
 static const struct statement get = {
     "job_get",
@@ -23,7 +25,8 @@ static const struct statement get = {
                                      "t.trials_planned,"
                                      " t.trials_done, t.errors, t.error_texts, t.best_template, t.best_index, "
                                      "t.best_entity, t.best_s,"
-                                     " t.best_spread_s, t.baseline_s, t.stop_reason, t.started_at, t.finished_at "
+                                     " t.best_spread_s, t.baseline_s, t.floor_s, t.search_s, t.stop_reason, "
+                                     "t.started_at, t.finished_at "
                                      "FROM jobs j LEFT JOIN tasks t ON t.job_id = j.id WHERE j.id = $1 ORDER BY "
                                      "t.number"};
 static const struct statement list = {
@@ -86,6 +89,7 @@ static int read_job(struct row *row, struct job_row *ret, struct error *error) {
     ret->created_us = row_time(row);
     ret->started_us = row_time(row);
     ret->finished_us = row_time(row);
+    ret->elapsed_s = row_double(row);
     ret->last_event = row_int(row);
     return 0;
 }
@@ -110,6 +114,8 @@ static int read_task(struct row *row, struct arena *arena, struct task_row *ret,
     ret->best_s = row_double(row);
     ret->best_spread_s = row_double(row);
     ret->baseline_s = row_double(row);
+    ret->floor_s = row_double(row);
+    ret->search_s = row_double(row);
     ret->stop_reason = row_raw(row);
     ret->started_us = row_time(row);
     ret->finished_us = row_time(row);

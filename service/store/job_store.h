@@ -43,6 +43,8 @@ struct task_row {
     int64_t best_index;
     const char *best_entity; /* JSON text */
     double best_s, best_spread_s, baseline_s;
+    double floor_s;          /* no kernel can be faster; INFINITY: not known */
+    double search_s;         /* spent on it by workers */
     const char *stop_reason; /* NULL while it runs */
     int64_t started_us, finished_us;
 };
@@ -61,6 +63,7 @@ struct job_row {
     const char *error_code, *error_text;                /* NULL unless it failed */
     char module_so[SHA256_HEX], module_tar[SHA256_HEX]; /* blobs; empty before */
     int64_t created_us, started_us, finished_us;
+    double elapsed_s;   /* from its start until it ended or now, pauses left out; INFINITY before it started */
     int64_t last_event; /* number of the newest event */
     int n_tasks, n_tasks_ended;
     int64_t trials_planned, trials_done; /* over its tasks */

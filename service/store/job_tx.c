@@ -11,7 +11,10 @@ static const struct statement set_state = {
     "job_set_state",
     "UPDATE jobs SET state = $2, error_code = $3, error_text = $4,"
     " started_at = CASE WHEN $2 = 'running' THEN coalesce(started_at, now()) ELSE started_at END,"
-    " finished_at = CASE WHEN $2 IN ('succeeded', 'failed', 'cancelled') THEN now() END WHERE id = $1"};
+    " finished_at = CASE WHEN $2 IN ('succeeded', 'failed', 'cancelled') THEN now() END,"
+    " idle_s = idle_s + CASE WHEN $2 IN ('queued', 'running') AND started_at IS NOT NULL"
+    "  THEN coalesce(extract(epoch FROM now() - idle_since)::float8, 0) ELSE 0 END,"
+    " idle_since = CASE WHEN $2 NOT IN ('queued', 'running') THEN coalesce(idle_since, now()) END WHERE id = $1"};
 static const struct statement hold_lease = {"item_hold", "SELECT 1 FROM queue WHERE id = $1 AND token = $2 FOR UPDATE"};
 static const struct statement end_lease = {"item_end", "DELETE FROM queue WHERE id = $1 AND token = $2"};
 static const struct statement add_event = {
@@ -26,7 +29,7 @@ static const struct statement add_progress = {
     "   'trials_done', t.trials_done, 'trials_planned', t.trials_planned,"
     "   'current_gflops', t.flops / $3::float8 / 1e9, 'best_gflops', t.flops / t.best_s / 1e9,"
     "   'best_us', t.best_s * 1e6, 'baseline_us', t.baseline_s * 1e6,"
-    "   'elapsed_s', extract(epoch FROM now() - t.started_at)::float8, 'state', t.state, 'stop_reason', t.stop_reason)"
+    "   'elapsed_s', t.search_s, 'state', t.state, 'stop_reason', t.stop_reason)"
     "  FROM job, tasks t WHERE t.job_id = $1 AND t.number = $2) "
     "SELECT pg_notify('" CHANNEL_JOB "', id::text) FROM job"};
 

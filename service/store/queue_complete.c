@@ -11,14 +11,16 @@ static const struct statement insert_task = {
     "complete_insert_task", "INSERT INTO tasks (job_id, number, workload, name, count, flops, bytes, trials_planned) "
                             "VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"};
 static const struct statement begin_task = {
-    "complete_begin_task", "UPDATE tasks SET state = 'running', template = $3, trials_planned = $4,"
-                           " started_at = coalesce(started_at, now()) WHERE job_id = $1 AND number = $2"};
+    "complete_begin_task", "UPDATE tasks t SET state = 'running', template = $3, trials_planned = $4, floor_s = $5,"
+                           " started_at = coalesce(t.started_at, now()) FROM tasks old WHERE t.job_id = $1 "
+                           "AND t.number = $2 AND old.job_id = t.job_id AND old.number = t.number "
+                           "RETURNING old.state <> 'running'"};
 static const struct statement get_search = {"complete_get_search",
                                             "SELECT state FROM searches WHERE job_id = $1 AND task = $2"};
 static const struct statement end_task = {
     "complete_end_task", "UPDATE tasks SET state = $3, stop_reason = $4, best_template = $5, best_index = $6,"
                          " best_entity = $7, best_s = $8, best_spread_s = $9, baseline_s = coalesce($10, baseline_s),"
-                         " finished_at = now() WHERE job_id = $1 AND number = $2"};
+                         " search_s = search_s + $11, finished_at = now() WHERE job_id = $1 AND number = $2"};
 static const struct statement tasks_left = {
     "complete_tasks_left", "SELECT count(*) FROM tasks WHERE job_id = $1 AND state IN ('queued', 'running')"};
 static const struct statement set_result = {
@@ -88,8 +90,7 @@ int queue_complete_plan(struct db *db, const struct work_item *item, const struc
 
 struct beginning {
     const struct work_item *item;
-    const char *template;
-    int64_t trials_planned;
+    const struct tune_begin *begin;
     struct arena *arena;
     const char *state;
 };
@@ -97,26 +98,29 @@ struct beginning {
 static int begin_tune(struct pg *pg, void *data, struct error *error) {
     struct beginning *beginning = data;
     const struct work_item *item = beginning->item;
-    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    PGresult *begun CLEANUP(pg_clear_p) = NULL, *result CLEANUP(pg_clear_p) = NULL;
     enum job_state state;
     struct params params = {0}, search = {0};
     params_text(&params, item->job_id);
     params_int(&params, item->task);
-    params_text(&params, beginning->template);
-    params_int(&params, beginning->trials_planned);
+    params_text(&params, beginning->begin->template);
+    params_int(&params, beginning->begin->trials_planned);
+    params_double(&params, beginning->begin->floor_s > 0 ? beginning->begin->floor_s : INFINITY);
     params_text(&search, item->job_id);
     params_int(&search, item->task);
-    if (item_hold(pg, item, &state, error) < 0 || pg_run(pg, &begin_task, &params, NULL, error) < 0 ||
-        pg_run(pg, &get_search, &search, &result, error) < 0 ||
-        event_add_progress(pg, item->job_id, item->task, INFINITY, error) < 0)
+    if (item_hold(pg, item, &state, error) < 0 || pg_run(pg, &begin_task, &params, &begun, error) < 0 ||
+        pg_run(pg, &get_search, &search, &result, error) < 0)
+        return -1;
+    bool first = PQntuples(begun) && row_bool(&(struct row){begun, 0, 0});
+    if (first && event_add_progress(pg, item->job_id, item->task, INFINITY, error) < 0)
         return -1;
     beginning->state = PQntuples(result) ? row_text(&(struct row){result, 0, 0}, beginning->arena) : NULL;
     return 0;
 }
 
-int queue_begin_tune(struct db *db, const struct work_item *item, const char *template, int64_t trials_planned,
-                     struct arena *arena, const char **ret_state, struct error *error) {
-    struct beginning beginning = {item, template, trials_planned, arena, NULL};
+int queue_begin_tune(struct db *db, const struct work_item *item, const struct tune_begin *begin, struct arena *arena,
+                     const char **ret_state, struct error *error) {
+    struct beginning beginning = {item, begin, arena, NULL};
     if (db_transaction(db, begin_tune, &beginning, error) < 0)
         return -1;
     *ret_state = beginning.state;
@@ -140,6 +144,7 @@ static int write_task_end(struct pg *pg, const struct work_item *item, const str
     params_double(&params, best ? tune->best_s : INFINITY);
     params_double(&params, best ? tune->best_spread_s : INFINITY);
     params_double(&params, tune->baseline_s);
+    params_double(&params, tune->spent_s);
     return pg_run(pg, &end_task, &params, NULL, error);
 }
 

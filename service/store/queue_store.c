@@ -6,20 +6,35 @@
 #include "service/store/job_tx.h"
 #include "service/store/pg.h"
 
+/* Which items `o` a claimant may take now: $3 its kind of device, $5 its class, $6 its label, $7 the most attempts. */
+#define MAY_TAKE                                                                                            \
+    "NOT o.held AND o.available_at <= now() AND o.attempts < $7::int"                                       \
+    " AND (o.device_kind = 'any' OR o.device_kind = $3) AND (o.device_key = '' OR o.device_key = $5::text)" \
+    " AND (o.label = '' OR o.label = $6)"
+
 static const struct statement claim = {
     "queue_claim",
-    "WITH found AS (SELECT id FROM queue WHERE NOT held AND available_at <= now() AND attempts < $8::int"
-    "  AND (device_kind = 'any' OR device_kind = $3) AND (device_key = '' OR device_key = $5)"
-    "  AND (label = '' OR label = $6) ORDER BY priority DESC, id LIMIT 1 FOR UPDATE SKIP LOCKED) "
+    "WITH found AS (SELECT id FROM queue o WHERE " MAY_TAKE
+    "  ORDER BY priority DESC, job_id, promise DESC NULLS FIRST, id LIMIT 1 FOR UPDATE SKIP LOCKED) "
     "UPDATE queue q SET token = $1, worker_id = $2, worker_kind = $3, ordinal = $4, attempts = q.attempts + 1,"
-    " available_at = now() + $7 * interval '1 second' FROM found WHERE q.id = found.id "
+    " available_at = now() + $8 * interval '1 second' FROM found WHERE q.id = found.id "
     "RETURNING q.id, q.kind, q.job_id, q.task, q.attempts, (SELECT state FROM jobs WHERE id = q.job_id)"};
 static const struct statement renew = {
     "queue_renew", "UPDATE queue SET available_at = now() + $3 * interval '1 second' WHERE id = $1 AND token = $2"};
 static const struct statement put_back = {
     "queue_put_back",
     "UPDATE queue SET token = NULL, worker_id = NULL, available_at = now() + $3 * interval '1 second',"
-    " attempts = attempts - $4::int WHERE id = $1 AND token = $2"};
+    " attempts = greatest(attempts - $4::int, 0) WHERE id = $1 AND token = $2"};
+/* Whether one that may be taken comes before this one in the order of claims. */
+static const struct statement yield = {
+    "queue_yield",
+    "UPDATE queue q SET promise = $4, attempts = 0, token = CASE WHEN other.first THEN NULL ELSE q.token END,"
+    " worker_id = CASE WHEN other.first THEN NULL ELSE q.worker_id END,"
+    " available_at = CASE WHEN other.first THEN now() ELSE q.available_at END "
+    "FROM (SELECT EXISTS (SELECT FROM queue o JOIN queue mine ON mine.id = $1 WHERE o.id <> mine.id AND " MAY_TAKE
+    "  AND (o.priority > mine.priority OR o.priority = mine.priority AND (o.job_id < mine.job_id"
+    "   OR o.job_id = mine.job_id AND (o.promise IS NULL OR o.promise > $4::float8)))) AS first) other "
+    "WHERE q.id = $1 AND q.token = $2 RETURNING other.first"};
 static const struct statement find_exhausted = {
     "queue_find_exhausted",
     "SELECT id, job_id, kind, task FROM queue WHERE attempts >= $1::int AND available_at <= now() "
@@ -63,8 +78,8 @@ int queue_claim(struct db *db, const struct claimant *claimant, struct work_item
     params_int(&params, claimant->ordinal);
     params_text(&params, claimant->device_key);
     params_text(&params, claimant->label ? claimant->label : "");
-    params_double(&params, claimant->lease_s);
     params_int(&params, QUEUE_MAX_ATTEMPTS);
+    params_double(&params, claimant->lease_s);
     *ret_found = false;
     if (db_run(db, &claim, &params, &result, error) < 0)
         return -1;
@@ -112,8 +127,27 @@ int queue_put_back(struct db *db, const struct work_item *item, double delay_s, 
     params_int(&params, item->id);
     params_text(&params, item->token);
     params_double(&params, delay_s);
-    params_int(&params, counts || item->attempts == 0 ? 0 : 1);
+    params_int(&params, counts ? 0 : 1);
     return run_leased(db, &put_back, &params, error);
+}
+
+int queue_yield(struct db *db, const struct claimant *claimant, const struct work_item *item, double promise,
+                bool *ret_given_up, struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    params_int(&params, item->id);
+    params_text(&params, item->token);
+    params_text(&params, claimant->device_kind);
+    params_double(&params, promise);
+    params_text(&params, claimant->device_key);
+    params_text(&params, claimant->label ? claimant->label : "");
+    params_int(&params, QUEUE_MAX_ATTEMPTS);
+    if (db_run(db, &yield, &params, &result, error) < 0)
+        return -1;
+    if (PQntuples(result) == 0)
+        return item_lost(error);
+    *ret_given_up = row_bool(&(struct row){result, 0, 0});
+    return 0;
 }
 
 /* --- Running out of attempts --- */

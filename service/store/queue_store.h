@@ -6,6 +6,7 @@
  * its length. A lease that ran out is claimable again. Every write under an item checks the token in the same
  * transaction; when the lease was lost (it ran out and another took it, or the job was paused or cancelled) it is
  * ERROR_CONFLICT "lease-lost": drop the work. An item that was claimed 5 times without progress fails its job.
+ * A tune item is worked on in slices: after each its holder asks whether another item should come first.
  */
 #ifndef WARPTUNE_STORE_QUEUE_STORE_H
 #define WARPTUNE_STORE_QUEUE_STORE_H
@@ -43,9 +44,9 @@ struct claimant {
 };
 
 /*
- * The first item by priority, then age, that this device may do; *ret_found false when there is none. A job whose first
- * item it is becomes running. Items for a device class go only to devices of that class, items of a label only to
- * workers with it.
+ * The first item that this device may do: by priority, then its job's age, then promise, those not begun before all;
+ * *ret_found false when there is none. A job whose first item it is becomes running. Items for a device class go only
+ * to devices of that class, items of a label only to workers with it.
  */
 int queue_claim(struct db *db, const struct claimant *claimant, struct work_item *ret, bool *ret_found,
                 struct error *error) MUST_CHECK;
@@ -54,6 +55,13 @@ int queue_renew(struct db *db, const struct work_item *item, double lease_s, str
 /* Gives it up; claimable after delay_s. `counts`: as one of its attempts (it failed), or not (the worker stops). */
 int queue_put_back(struct db *db, const struct work_item *item, double delay_s, bool counts,
                    struct error *error) MUST_CHECK;
+
+/*
+ * The end of a slice. What the item still promises (seconds of the network that it may save) is stored; when another
+ * item would now be claimed before it, it is given up (*ret_given_up), which is none of its attempts, else it is kept.
+ */
+int queue_yield(struct db *db, const struct claimant *claimant, const struct work_item *item, double promise,
+                bool *ret_given_up, struct error *error) MUST_CHECK;
 
 struct task_new {
     const char *workload, *name;
@@ -71,9 +79,14 @@ struct plan_result {
 int queue_complete_plan(struct db *db, const struct work_item *item, const struct plan_result *result,
                         struct error *error) MUST_CHECK;
 
+struct tune_begin {
+    const char *template; /* the preferred one */
+    int64_t trials_planned;
+    double floor_s; /* 0: not known */
+};
 /* A task's search begins, or goes on. ret_state: the search's state as last stored (JSON text), NULL at first. */
-int queue_begin_tune(struct db *db, const struct work_item *item, const char *template, int64_t trials_planned,
-                     struct arena *arena, const char **ret_state, struct error *error) MUST_CHECK;
+int queue_begin_tune(struct db *db, const struct work_item *item, const struct tune_begin *begin, struct arena *arena,
+                     const char **ret_state, struct error *error) MUST_CHECK;
 
 struct tune_result {
     bool succeeded; /* false: no trial did; then best_… are not looked at */
@@ -82,6 +95,7 @@ struct tune_result {
     int64_t best_index;
     const char *best_entity; /* JSON text */
     double best_s, best_spread_s, baseline_s;
+    double spent_s; /* on it since the last batch of trials was stored */
 };
 /* Ends the task. The last one of a job puts its build into the queue, in the same transaction. */
 int queue_complete_tune(struct db *db, const struct work_item *item, const struct tune_result *result,

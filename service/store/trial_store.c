@@ -8,7 +8,7 @@
 #include "service/base/utf8.h"
 #include "service/store/job_tx.h"
 
-enum { PAGE = 500, MAX_COSTS = 1024 };
+enum { PAGE = 500, MAX_COSTS = 1024, MOST_OF_ONE_TASK = 500 };
 
 static const struct statement progress_made = {"trial_progress_made", "UPDATE queue SET attempts = 0 WHERE id = $1"};
 /* Numbers go on after those that the task has; the job's row lock keeps others away. */
@@ -42,14 +42,15 @@ static const struct statement count_up = {
     " best_template = CASE WHEN b.cost_s < coalesce(t.best_s, 'infinity') THEN b.template ELSE t.best_template END,"
     " best_index = CASE WHEN b.cost_s < coalesce(t.best_s, 'infinity') THEN b.index ELSE t.best_index END,"
     " best_entity = CASE WHEN b.cost_s < coalesce(t.best_s, 'infinity') THEN b.entity ELSE t.best_entity END,"
-    " baseline_s = coalesce($3, t.baseline_s) "
+    " baseline_s = coalesce($3, t.baseline_s), search_s = t.search_s + $4 "
     "FROM old LEFT JOIN best b ON true WHERE t.job_id = $1 AND t.number = $2 RETURNING old.trials_done"};
 static const struct statement add_events = {
     "trial_add_events",
     "WITH job AS (UPDATE jobs SET last_event = last_event + $4::bigint WHERE id = $1 RETURNING last_event) "
     "INSERT INTO events (job_id, number, kind, data) SELECT $1, job.last_event - $4::bigint + t.number - $3::bigint + "
     "1,"
-    " 'trial', json_build_object('task', t.task, 'number', t.number, 'index', t.index, 'error_no', t.error_no,"
+    " 'trial', json_build_object('task', t.task, 'number', t.number, 'template', t.template, 'index', t.index, "
+    "'error_no', t.error_no,"
     " 'cost_us', t.cost_s * 1e6) "
     "FROM job, trials t WHERE t.job_id = $1 AND t.task = $2 AND t.number >= $3::bigint"};
 static const struct statement save_search = {"trial_save_search",
@@ -60,6 +61,25 @@ static const struct statement list = {
     "SELECT task, number, template, version, index, entity, error_no, error_text, costs_s, cost_s, build_s,"
     " run_s, finished_at, context FROM trials WHERE job_id = $1 AND ($2::int < 0 OR task = $2::int)"
     " AND (task, number) > ($3::int, $4::bigint) ORDER BY task, number LIMIT $5"};
+
+static const struct statement points = {"trial_points", "SELECT template, version, index, cost_s FROM trials "
+                                                        "WHERE job_id = $1 AND task = $2 ORDER BY number"};
+/* Of the latest jobs, so that a class of devices with many jobs takes no longer to ask. */
+static const struct statement history = {
+    "trial_history",
+    "WITH wanted AS MATERIALIZED (SELECT name, version FROM json_to_recordset($4) AS w(name text, version int)),"
+    " job AS MATERIALIZED (SELECT id FROM jobs WHERE device_key = $1 ORDER BY id DESC LIMIT 100),"
+    " task AS (SELECT t.job_id, t.number, t.workload, least(t.trials_done, $6::int) AS n FROM job"
+    "  JOIN tasks t ON t.job_id = job.id WHERE t.trials_done > 0 AND t.template IN (SELECT name FROM wanted)"
+    "  AND NOT (t.job_id = $2 AND t.number = $3)),"
+    " latest AS (SELECT *, sum(n) OVER (ORDER BY job_id DESC, number) - n AS before FROM task) "
+    "SELECT l.workload, x.template, count(*), array_agg(x.index ORDER BY x.number),"
+    " array_agg(coalesce(x.cost_s, 'infinity') ORDER BY x.number) "
+    "FROM latest l CROSS JOIN LATERAL (SELECT template, version, index, cost_s, number FROM trials"
+    "  WHERE job_id = l.job_id AND task = l.number ORDER BY number DESC LIMIT $6) x"
+    " JOIN wanted w ON w.name = x.template AND w.version = x.version "
+    "WHERE l.before < $5::int GROUP BY l.job_id, l.number, l.workload, x.template "
+    "ORDER BY l.job_id DESC, l.number, x.template"};
 
 /* --- Writing --- */
 
@@ -112,6 +132,7 @@ static int insert_rows(struct pg *pg, const struct insertion *insertion, int64_t
     params_text(&trials, insertion->json);
     task_params(insertion->item, &baseline);
     params_double(&baseline, insertion->batch->baseline_s);
+    params_double(&baseline, insertion->batch->spent_s);
     if (pg_run(pg, &insert, &trials, &inserted, error) < 0 || pg_run(pg, &count_up, &baseline, &counted, error) < 0)
         return -1;
     *ret_before = row_int(&(struct row){counted, 0, 0});
@@ -221,5 +242,72 @@ int trial_each(struct db *db, const char *job_id, int task,
             page.after_number = trials[i].number;
         }
     }
+    return 0;
+}
+
+int trial_points(struct db *db, const char *job_id, int task, struct arena *arena, struct trial_point **ret,
+                 int *ret_count, struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    params_text(&params, job_id);
+    params_int(&params, task);
+    if (db_run(db, &points, &params, &result, error) < 0)
+        return -1;
+    int count = PQntuples(result);
+    *ret = arena_array(arena, (size_t)count + 1, sizeof **ret);
+    for (int i = 0; i < count; i++) {
+        struct row row = {result, i, 0};
+        struct trial_point *point = &(*ret)[i];
+        point->template = row_raw(&row);
+        point->version = (int)row_int(&row);
+        point->index = row_int(&row);
+        point->cost_s = row_double(&row);
+    }
+    pg_keep(&result, arena);
+    *ret_count = count;
+    return 0;
+}
+
+static struct json_object *templates_json(const struct history_query *query) {
+    struct json_object *wanted = json_object_new_array();
+    for (int i = 0; i < query->n_templates; i++) {
+        struct json_object *one = json_object_new_object();
+        json_add_string(one, "name", query->templates[i]);
+        json_add_int(one, "version", query->versions[i]);
+        json_object_array_add(wanted, one);
+    }
+    return wanted;
+}
+
+int trial_history(struct db *db, const struct history_query *query, struct arena *arena, struct history_task **ret,
+                  int *ret_count, struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct json_object *templates CLEANUP(json_put_p) = templates_json(query);
+    struct params params = {0};
+    params_text(&params, query->device_key);
+    params_text(&params, query->job_id);
+    params_int(&params, query->task);
+    params_text(&params, json_text(templates, NULL));
+    params_int(&params, query->trials);
+    params_int(&params, MOST_OF_ONE_TASK);
+    if (db_run(db, &history, &params, &result, error) < 0)
+        return -1;
+    int count = PQntuples(result);
+    *ret = arena_array(arena, (size_t)count + 1, sizeof **ret);
+    for (int i = 0; i < count; i++) {
+        struct row row = {result, i, 0};
+        struct history_task *task = &(*ret)[i];
+        task->workload = row_raw(&row);
+        task->template = row_raw(&row);
+        task->n = (int)row_int(&row);
+        int64_t *index = arena_array(arena, (size_t)task->n, sizeof *index);
+        double *cost_s = arena_array(arena, (size_t)task->n, sizeof *cost_s);
+        row_ints(&row, index, task->n);
+        row_doubles(&row, cost_s, task->n);
+        task->index = index;
+        task->cost_s = cost_s;
+    }
+    pg_keep(&result, arena);
+    *ret_count = count;
     return 0;
 }

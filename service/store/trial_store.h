@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trial_store.h: the records of trials: written in batches under a lease, read in order. */
+/*
+ * trial_store.h: the records of trials: written in batches under a lease; read in order, as points for the search that
+ * goes on, and as what earlier searches can teach another.
+ */
 #ifndef WARPTUNE_STORE_TRIAL_STORE_H
 #define WARPTUNE_STORE_TRIAL_STORE_H
 
@@ -27,6 +30,7 @@ struct trial_batch {
     int n;             /* may be 0: only what follows is stored */
     double baseline_s; /* INFINITY: not known yet */
     const char *state; /* the search's, JSON text, after this batch; NULL leaves it */
+    double spent_s;    /* on the task since its last batch */
 };
 
 /*
@@ -52,5 +56,36 @@ int trial_list(struct db *db, const struct trial_page *page, struct arena *arena
 int trial_each(struct db *db, const char *job_id, int task,
                int (*fn)(void *data, const struct trial_row *trial, struct error *error), void *data,
                struct error *error) MUST_CHECK;
+
+/* What a search has to know of a trial. */
+struct trial_point {
+    const char *template;
+    int version;
+    int64_t index;
+    double cost_s; /* INFINITY when it failed */
+};
+/* All of a task, in order of number. */
+int trial_points(struct db *db, const char *job_id, int task, struct arena *arena, struct trial_point **ret,
+                 int *ret_count, struct error *error) MUST_CHECK;
+
+struct history_query {
+    const char *device_key; /* of tasks that were tuned on this class of devices, */
+    const char *job_id;     /* but for this very task, */
+    int task;
+    const char *const *templates; /* trials of these templates, */
+    const int *versions;          /* in these versions, */
+    int n_templates;
+    int trials; /* about so many at most: the latest of the latest tasks that began with one of the templates */
+};
+/* Trials of one task and template, in the order in which they were stored. */
+struct history_task {
+    const char *workload, *template;
+    const int64_t *index;
+    const double *cost_s; /* INFINITY when it failed */
+    int n;
+};
+/* The latest task first. */
+int trial_history(struct db *db, const struct history_query *query, struct arena *arena, struct history_task **ret,
+                  int *ret_count, struct error *error) MUST_CHECK;
 
 #endif

@@ -8,6 +8,7 @@
  * It is its own children (`test_gpu child build`, `child run`). Without a GPU it says so and succeeds.
  */
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -47,8 +48,11 @@ static void report(struct tally *tally, bool ok, const char *format, ...) {
 
 static const char relu_key[] = "unary(f32:row:1x1000) -> f32:row:1x1000 act=relu";
 
+/* Stands for conditions nested so deeply that NVRTC takes minutes. */
+static const char endless_source[] = "";
+
 static const struct fault {
-    const char *name, *body;
+    const char *name, *body; /* no body: the process that renders it dies */
     unsigned shared_bytes;
     enum trial_error expected;
 } faults[] = {
@@ -60,6 +64,9 @@ static const struct fault {
     {"a trap", "__trap(); y[i] = x[i];", 0, TRIAL_RUNTIME},
     {"code that is no CUDA", "this is not CUDA", 0, TRIAL_COMPILE_DEVICE},
     {"too much shared memory", "if (i < 1000) y[i] = fmaxf(x[i], 0);", 1 << 20, TRIAL_INSTANTIATION},
+    {"a compiler that dies", NULL, 0, TRIAL_COMPILE_DEVICE},
+    {"a compile that does not end", endless_source, 0, TRIAL_BUILD_TIMEOUT},
+    {"the good kernel's twin", "if (i < 1000) y[i] = fmaxf(x[i], 0);", 0, TRIAL_OK},
     {"a good kernel again", "if (i < 1000) y[i] = x[i] > 0 ? x[i] : 0;", 0, TRIAL_OK},
 };
 
@@ -83,11 +90,27 @@ static int64_t fault_fallback(const struct workload *workload, const struct targ
     return 0;
 }
 
+static const char *nest_conditions(struct arena *arena) {
+    static const char condition[] = "if (x[0] > 1) ";
+    enum { DEPTH = 100000 };
+    size_t len = sizeof condition - 1;
+    char *text = arena_alloc(arena, DEPTH * len + sizeof "y[0] = 1;");
+    for (int i = 0; i < DEPTH; i++)
+        memcpy(text + i * len, condition, len);
+    memcpy(text + DEPTH * len, "y[0] = 1;", sizeof "y[0] = 1;");
+    return text;
+}
+
 static int fault_render(const struct workload *workload, const struct target *target, const struct space *space,
                         int64_t index, struct arena *arena, struct program **ret, struct error *error) {
     (void)workload, (void)target, (void)space, (void)error;
     static const char frame[] = "extern \"C\" __global__ void relu(const float *x, float *y) {\n"
                                 "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    %s\n}\n";
+    const char *body = faults[index].body;
+    if (!body)
+        raise(SIGKILL);
+    if (body == endless_source)
+        body = nest_conditions(arena);
     struct program *program = arena_alloc(arena, sizeof *program);
     struct launch *launch = arena_alloc(arena, sizeof *launch);
     *launch = (struct launch){.entry = "relu",
@@ -96,7 +119,7 @@ static int fault_render(const struct workload *workload, const struct target *ta
                               .grid = {4, 1, 1},
                               .block = {256, 1, 1},
                               .shared_bytes = faults[index].shared_bytes};
-    *program = (struct program){.source = arena_printf(arena, frame, faults[index].body), .run = launch, .n_run = 1};
+    *program = (struct program){.source = arena_printf(arena, frame, body), .run = launch, .n_run = 1};
     *ret = program;
     return 0;
 }
@@ -194,8 +217,35 @@ static void test_timing(struct gpu *gpu, struct tally *tally) {
         code && device_cuda.alloc(gpu->device, 256, &at, &gpu->error) == 0 && run(gpu, code, once, at, 100, &seconds);
     double us = seconds / 100 * 1e6;
     report(tally, ok && us > 45 && us < 60, "a kernel of 50 us is timed as %.2f us %s", us, ok ? "" : gpu->error.text);
+    double repeats[5] = {0};
+    struct launch launch = once;
+    launch.n_args = 1;
+    struct device_call call = {&launch, code, {at}};
+    ok = ok && device_cuda.time(gpu->device, &call, 1, 10, 5, repeats, &gpu->error) == 0;
+    for (int i = 0; i < 5; i++) {
+        us = repeats[i] / 10 * 1e6;
+        report(tally, ok && us > 45 && us < 60, "and in repeat %d of 5 as %.2f us %s", i, us,
+               ok ? "" : gpu->error.text);
+    }
     device_cuda.unload(gpu->device, code);
     device_cuda.free(gpu->device, at);
+}
+
+/* Our own process must not pass for another, and asking must cost little. */
+static void test_watch(struct gpu *gpu, struct tally *tally) {
+    enum { TIMES = 100 };
+    struct device_state state;
+    device_cuda.watch(gpu->device, true, &state);
+    int64_t begin = clock_now_ns();
+    for (int i = 0; i < TIMES; i++)
+        device_cuda.watch(gpu->device, false, &state);
+    double quick_us = (double)(clock_now_ns() - begin) / TIMES / 1e3;
+    begin = clock_now_ns();
+    device_cuda.watch(gpu->device, true, &state);
+    report(tally, quick_us < 2000 && state.other_processes <= 0,
+           "a look at the device takes %.0f us, a full one %.0f us: %d MHz, throttled by %#x, %d other processes",
+           quick_us, (double)(clock_now_ns() - begin) / 1e3, state.sm_clock_mhz, (unsigned)state.throttle_reasons,
+           state.other_processes);
 }
 
 static void test_shared(struct gpu *gpu, struct tally *tally) {
@@ -340,8 +390,10 @@ static int execute(struct gpu *gpu, const struct program *program, struct device
         const struct launch *launch =
             i < program->n_prepare ? &program->prepare[i] : &program->run[i - program->n_prepare];
         struct device_call call = {.launch = launch, .code = code};
-        for (int a = 0; a < launch->n_args; a++)
-            call.args[a] = lists[launch->args[a].kind][launch->args[a].index];
+        for (int a = 0; a < launch->n_args; a++) {
+            const struct arg *arg = &launch->args[a];
+            call.args[a] = arg->kind == ARG_VALUE ? (uint32_t)arg->index : lists[arg->kind][arg->index];
+        }
         if (device_cuda.run(gpu->device, &call, 1, 1, NULL, &gpu->error) < 0)
             return -1;
     }
@@ -407,6 +459,7 @@ static void test_faults(struct measurer *measurer, struct tally *tally) {
     struct workload *workload = NULL;
     struct error error = {0};
     options.timeout_s = 4;
+    options.build_timeout_s = 10;
     for (size_t i = 0; i < ARRAY_COUNT(faults); i++)
         trials[i] = (struct trial){.template = &faulty, .index = (int64_t)i};
     int rc = workload_parse(relu_key, arena, &workload, &error);
@@ -416,6 +469,26 @@ static void test_faults(struct measurer *measurer, struct tally *tally) {
     for (size_t i = 0; rc == 0 && i < ARRAY_COUNT(faults); i++)
         report(tally, trials[i].error_no == faults[i].expected, "%s gives %s: %.200s", faults[i].name,
                trial_error_name(trials[i].error_no), trials[i].error_text);
+    arena_free(arena);
+}
+
+/* One far above its bound is cut short; what is measured comes with the device's state. */
+static void test_circumstances(struct measurer *measurer, struct tally *tally) {
+    struct trial trials[2] = {{.template = &faulty, .bound_s = 1e-9}, {.template = &faulty, .bound_s = 1}};
+    struct arena *arena = arena_new(0);
+    struct workload *workload = NULL;
+    struct error error = {0};
+    int rc = workload_parse(relu_key, arena, &workload, &error);
+    if (rc == 0)
+        rc = measurer_run(measurer, workload, &measure_defaults, trials, 2, NULL, &error);
+    report(tally, rc == 0 && trials[0].n_costs == 1 && (trials[0].flags & TRIAL_CUT_SHORT),
+           "a trial above its bound is cut short %s", error.text);
+    report(tally, rc == 0 && trials[1].n_costs == measure_defaults.repeat && !(trials[1].flags & TRIAL_CUT_SHORT),
+           "one below is not");
+    report(tally, rc == 0 && trials[1].state.sm_clock_mhz != 0,
+           "the state comes with it: %d MHz, flags %u, measured again %d times, load %.2f verify %.2f time %.2f ms",
+           trials[1].state.sm_clock_mhz, trials[1].flags, trials[1].again, trials[1].load_s * 1e3,
+           trials[1].verify_s * 1e3, trials[1].time_s * 1e3);
     arena_free(arena);
 }
 
@@ -520,6 +593,7 @@ static void test_measuring(int n, struct tally *tally) {
         return;
     }
     test_faults(measurer, tally);
+    test_circumstances(measurer, tally);
     for (int t = 1; templates[t]; t++)
         for (size_t i = 0; strcmp(templates[t]->device, "cuda") == 0 && i < ARRAY_COUNT(tuned_keys); i++)
             test_template(measurer, templates[t], tuned_keys[i], n, tally);
@@ -554,6 +628,7 @@ int main(int argc, char **argv) {
     test_memory(&gpu, &tally);
     test_counts(&gpu, &tally);
     test_timing(&gpu, &tally);
+    test_watch(&gpu, &tally);
     test_shared(&gpu, &tally);
     test_refusals(&gpu, &tally);
     test_plain(&gpu, &tally);

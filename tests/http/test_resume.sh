@@ -1,34 +1,51 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# kill -9 of the server in the middle of a job: the private cluster recovers, the job goes on, no trial is lost or
-# measured twice.
+# kill -9 of the server in the middle of a job, with each tuner: the private cluster recovers, the job goes on, no trial
+# is lost or measured twice, and it ends with as many as it would have had.
 . "$(dirname "$0")/lib.sh"
 start_server --devices cpu
-"$WARPTUNE_PROGRAM" sample squeezenet-1.1 -o "$work/net.onnx"
-request "upload" 201 -H 'Content-Type: application/octet-stream' --data-binary "@$work/net.onnx" "$api/models?name=squeeze"
-post "submit" 202 /jobs "{\"model_id\": \"$(field id)\", \"tuner\": {\"trials\": 4}}"
-job=$(field id)
+sh "$(dirname "$0")/small_network.sh" "$work/net.onnx"
+request "upload" 201 -H 'Content-Type: application/octet-stream' --data-binary "@$work/net.onnx" "$api/models?name=small"
+model=$(field id)
+post "a tuner that there is not" 400 /jobs "{\"model_id\": \"$model\", \"tuner\": {\"name\": \"?\"}}"
+tuners=$(sed -n 's/.*Choose one of: \([^."]*\)\..*/\1/p' "$work/body" | tr -d ',')
+ok "the tuners are known" [ -n "$tuners" ]
 
-for _ in $(seq 600); do
-    request "records" 200 "$api/jobs/$job/records"
-    [ "$(wc -l <"$work/body")" -ge 6 ] && break
-    sleep 0.1
-done
-# Compilers and runners that die, idle or at work, are replaced.
-for _ in 1 2 3; do
-    pkill -9 -P "$server_pid" -f 'child (build|run)'
-    sleep 0.5
-done
-request "records" 200 "$api/jobs/$job/records"
-before=$(wc -l <"$work/body")
-kill -9 "$server_pid"
-wait "$server_pid" 2>/dev/null
-server_pid=
+# recorded N: waits until the job has so many trials, in $work/before, a line each.
+recorded() {
+    for _ in $(seq 600); do
+        curl -sS --max-time 20 "$api/jobs/$job/records?format=json" >"$work/before"
+        [ "$(wc -l <"$work/before")" -ge "$1" ] && return 0
+        sleep 0.1
+    done
+    return 1
+}
 
-start_server --devices cpu
-request "job after the restart" 200 "$api/jobs/$job?wait=200"
-ok "it succeeded" [ "$(field state)" = succeeded ]
-request "records" 200 "$api/jobs/$job/records?format=json"
-ok "nothing recorded was lost" [ "$(wc -l <"$work/body")" -ge "$before" ]
-twice=$(sed 's/.*"task": *\([0-9]*\).*"index": *\([0-9]*\).*/\1 \2/' "$work/body" | sort | uniq -d | wc -l)
-ok "nothing was measured twice" [ "$twice" = 0 ]
+for tuner in $tuners; do
+    post "$tuner: submit" 202 /jobs "{\"model_id\": \"$model\", \"tuner\": {\"name\": \"$tuner\", \"trials\": 7, \"seed\": 5},
+        \"measure\": {\"repeat\": 1, \"min_repeat_ms\": 0}}"
+    job=$(field id)
+    ok "$tuner: it begins" recorded 5
+    if [ "$tuner" = "${tuners%% *}" ]; then
+        # Compilers and runners that die, idle or at work, are replaced.
+        for _ in 1 2 3; do
+            pkill -9 -P "$server_pid" -f 'child (build|run)'
+            sleep 0.2
+        done
+        ok "$tuner: it goes on" recorded 6
+    fi
+    kill -9 "$server_pid"
+    wait "$server_pid" 2>/dev/null
+    server_pid=
+
+    start_server --devices cpu
+    request "$tuner: job after the restart" 200 "$api/jobs/$job?wait=200"
+    ok "$tuner: it succeeded" [ "$(field state)" = succeeded ]
+    planned=$(sed 's/.*"progress":{\([^}]*\)}.*/\1/; s/.*"trials_planned":\([0-9]*\).*/\1/' "$work/body")
+    request "$tuner: records" 200 "$api/jobs/$job/records?format=json"
+    sort "$work/before" >"$work/sorted"
+    ok "$tuner: nothing recorded was lost" [ "$(sort "$work/body" | comm -23 "$work/sorted" - | wc -l)" = 0 ]
+    twice=$(sed 's/.*"task":\([0-9]*\).*"template":\("[^"]*"\).*"index":\([0-9]*\).*/\1 \2 \3/' "$work/body" | sort | uniq -d | wc -l)
+    ok "$tuner: nothing was measured twice" [ "$twice" = 0 ]
+    ok "$tuner: as many trials as planned" [ "$(wc -l <"$work/body")" = "$planned" ]
+done

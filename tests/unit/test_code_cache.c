@@ -67,6 +67,18 @@ Test(code_cache, the_second_time_the_code_is_there) {
     expect_answer(second.path);
 }
 
+Test(code_cache, looking_for_code_compiles_nothing) {
+    struct code_built found;
+    struct error error = {0};
+    cr_assert_eq(code_find(folder, &target, answer_source, &found, &error), 0, "%s", error.text);
+    cr_assert_not(found.hit);
+    struct code_built built = build(answer_source);
+    cr_assert_not(built.hit);
+    cr_assert_str_eq(found.path, built.path);
+    cr_assert_eq(code_find(folder, &target, answer_source, &found, &error), 0, "%s", error.text);
+    cr_assert(found.hit);
+}
+
 Test(code_cache, other_source_or_architecture_is_other_code) {
     struct code_built first = build(answer_source), other = build("int other;");
     cr_assert_str_neq(first.path, other.path);

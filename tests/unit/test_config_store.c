@@ -92,3 +92,101 @@ Test(config, lists_are_filtered_and_come_in_pages) {
     cr_expect_eq(count, 3);
     fixture_close(&f);
 }
+
+Test(config, a_batch_is_put_whole_or_not_at_all) {
+    struct fixture f = fixture_open();
+    struct error error;
+    struct config_row *got;
+    int kept = -1;
+    put(&f, make("b", "d", 1e-5));
+    struct config_row batch[] = {make("c", "d", 3e-5), make("a", "d", 3e-5), make("b", "d", 3e-5),
+                                 make("a", "d", 2e-5)};
+    OK(config_put_all(f.db, batch, 4, &kept, &error));
+    cr_assert_geq(kept, 2); /* of the two rivals, one or both, by their order */
+    OK(config_get(f.db, "a", "d", f.arena, &got, &error));
+    cr_expect_eq(got->cost_s, 2e-5);
+    OK(config_get(f.db, "b", "d", f.arena, &got, &error));
+    cr_expect_eq(got->cost_s, 1e-5);
+    struct config_row wrong[] = {make("e", "d", 1e-5), make("f", "d", INFINITY)};
+    FAILS(config_put_all(f.db, wrong, 2, &kept, &error), "bad-cost");
+    struct config_row broken[] = {make("e", "d", 1e-5), make("f", "d", 1e-5)};
+    broken[1].entity = "not json";
+    cr_expect_eq(config_put_all(f.db, broken, 2, &kept, &error), -1);
+    OK(config_get(f.db, "e", "d", f.arena, &got, &error));
+    cr_expect_null(got);
+    OK(config_put_all(f.db, batch, 0, &kept, &error));
+    cr_expect_eq(kept, 0);
+    fixture_close(&f);
+}
+
+struct seen {
+    int n, stop_at;
+    char last[64];
+};
+
+static int see(void *data, const struct config_row *config, struct error *error) {
+    struct seen *seen = data;
+    cr_expect(strcmp(config->workload, seen->last) > 0, "%s after %s", config->workload, seen->last);
+    snprintf(seen->last, sizeof seen->last, "%s", config->workload);
+    return ++seen->n == seen->stop_at ? error_set(error, ERROR_INVALID, "enough", NULL, "Enough.") : 0;
+}
+
+Test(config, each_goes_over_all_in_order) {
+    struct fixture f = fixture_open();
+    struct error error;
+    struct seen seen = {0};
+    int kept;
+    OK(config_each(f.db, &(struct config_filter){0}, see, &seen, &error));
+    cr_expect_eq(seen.n, 0);
+    struct config_row *rows = arena_array(f.arena, 1203, sizeof *rows);
+    for (int i = 0; i < 1203; i++)
+        rows[i] = make(arena_printf(f.arena, "w%04d", i), i % 2 ? "odd" : "even", 1e-5);
+    OK(config_put_all(f.db, rows, 1203, &kept, &error));
+    cr_expect_eq(kept, 1203);
+    OK(config_each(f.db, &(struct config_filter){0}, see, &seen, &error));
+    cr_expect_eq(seen.n, 1203);
+    seen = (struct seen){0};
+    OK(config_each(f.db, &(struct config_filter){.device_key = "odd"}, see, &seen, &error));
+    cr_expect_eq(seen.n, 601);
+    seen = (struct seen){.stop_at = 3};
+    FAILS(config_each(f.db, &(struct config_filter){0}, see, &seen, &error), "enough");
+    cr_expect_eq(seen.n, 3);
+    fixture_close(&f);
+}
+
+static bool is_dense_two(void *data, const char *template, int version) {
+    (void)data;
+    return strcmp(template, "dense.cpu") == 0 && version == 2;
+}
+
+static void put_dense(struct fixture *f, int rows, const char *device_key, const char *template, int version) {
+    struct config_row config = make(
+        arena_printf(f->arena, "dense(f32:row:1x64, f32:row:%dx64) -> f32:row:1x%d", rows, rows), device_key, 1e-5);
+    config.template = template;
+    config.version = version;
+    cr_expect(put(f, config));
+}
+
+Test(config, the_nearest_is_of_the_closest_shape_on_the_same_device) {
+    struct fixture f = fixture_open();
+    struct error error;
+    struct config_row *got = NULL;
+    double distance = 0;
+    struct workload *workload;
+    OK(workload_parse("dense(f32:row:1x64, f32:row:1000x64) -> f32:row:1x1000", f.arena, &workload, &error));
+    struct config_wish wish = {workload, "d", is_dense_two, NULL};
+    OK(config_nearest(f.db, &wish, f.arena, &got, &distance, &error));
+    cr_expect_null(got);
+    put_dense(&f, 1000, "d", "dense.cpu", 2); /* itself */
+    put_dense(&f, 999, "d", "dense.cpu", 1);  /* another version */
+    put_dense(&f, 998, "d", "other.cpu", 2);  /* another template */
+    put_dense(&f, 997, "e", "dense.cpu", 2);  /* another device */
+    put(&f, make("dense(no workload)", "d", 1e-5));
+    put_dense(&f, 100, "d", "dense.cpu", 2);
+    put_dense(&f, 4000, "d", "dense.cpu", 2);
+    OK(config_nearest(f.db, &wish, f.arena, &got, &distance, &error));
+    cr_assert_not_null(got);
+    cr_expect_str_eq(got->workload, "dense(f32:row:1x64, f32:row:4000x64) -> f32:row:1x4000");
+    cr_expect_float_eq(distance, 2 * sqrt(2), 1e-9);
+    fixture_close(&f);
+}

@@ -29,16 +29,21 @@ Test(job_options, only_the_model_is_required) {
     cr_assert_str_eq(options.model_id, "m");
     cr_assert_str_eq(options.device, "auto");
     cr_assert_eq(options.layout, LAYOUT_NHWC);
-    cr_assert_eq(options.tuner, &tuner_random);
+    cr_assert_eq(options.trials, 100);
+    cr_assert_eq(options.feature, FEATURE_ITERVAR);
+    cr_assert_eq(options.loss, LOSS_REG);
+    cr_assert_str_eq(options.template, "");
+    cr_assert(options.reuse);
     json_object_put(body);
 }
 
 Test(job_options, reads_back_what_it_writes) {
-    struct json_object *body =
-        parse("{\"model_id\": \"m\", \"device\": \"cpu\", \"layout\": \"nchw\", \"batch\": 4, \"priority\": -3,"
-              "\"tuner\": {\"name\": \"gridsearch\", \"trials\": 7, \"early_stopping\": 5, \"seed\": 11},"
-              "\"measure\": {\"number\": 2, \"repeat\": 5, \"min_repeat_ms\": 1.5, \"timeout_s\": 3},"
-              "\"budget_s\": 60, \"key\": \"lab\", \"labels\": {\"ci\": \"yes\"}}");
+    struct json_object *body = parse(
+        "{\"model_id\": \"m\", \"device\": \"cpu\", \"layout\": \"nchw\", \"batch\": 4, \"priority\": -3,"
+        "\"tuner\": {\"name\": \"gridsearch\", \"trials\": 7, \"early_stopping\": 5, \"seed\": 11,"
+        "\"feature\": \"curve\", \"loss\": \"rank-binary\", \"template\": \"conv2d_direct.cpu\"}, \"reuse\": false,"
+        "\"measure\": {\"number\": 2, \"repeat\": 5, \"min_repeat_ms\": 1.5, \"timeout_s\": 3},"
+        "\"budget_s\": 60, \"key\": \"lab\", \"labels\": {\"ci\": \"yes\"}}");
     struct job_options first, second;
     struct error error = {0};
     cr_assert_eq(job_options_read(body, &first, &error), 0, "%s", error.text);
@@ -49,6 +54,11 @@ Test(job_options, reads_back_what_it_writes) {
     cr_assert_eq(second.priority, -3);
     cr_assert_eq(second.tuner, &tuner_gridsearch);
     cr_assert_eq(second.early_stopping, 5);
+    cr_assert_eq(second.seed, 11);
+    cr_assert_eq(second.feature, FEATURE_CURVE);
+    cr_assert_eq(second.loss, LOSS_RANK_BINARY);
+    cr_assert_str_eq(second.template, "conv2d_direct.cpu");
+    cr_assert_not(second.reuse);
     cr_assert_eq(second.measure.repeat, 5);
     cr_assert_float_eq(second.measure.min_repeat_ms, 1.5, 1e-12);
     cr_assert_str_eq(second.key, "lab");
@@ -65,8 +75,23 @@ Test(job_options, names_the_field_at_fault) {
     expect_refused("{\"model_id\": \"m\", \"tuner\": {\"trials\": 0}}", "tuner.trials");
     expect_refused("{\"model_id\": \"m\", \"tuner\": {\"name\": \"magic\"}}", "tuner.name");
     expect_refused("{\"model_id\": \"m\", \"tuner\": {\"colour\": 1}}", "tuner.colour");
+    expect_refused("{\"model_id\": \"m\", \"tuner\": {\"feature\": \"pixels\"}}", "tuner.feature");
+    expect_refused("{\"model_id\": \"m\", \"tuner\": {\"loss\": 1}}", "tuner.loss");
+    expect_refused("{\"model_id\": \"m\", \"tuner\": {\"template\": \"conv9d.cpu\"}}", "tuner.template");
+    expect_refused("{\"model_id\": \"m\", \"reuse\": 1}", "reuse");
     expect_refused("{\"model_id\": \"m\", \"measure\": {\"repeat\": 1000}}", "measure.repeat");
     expect_refused("{\"model_id\": \"m\", \"labels\": {\"a\": 1}}", "labels");
     expect_refused("{\"model_id\": \"m\", \"budget_s\": -1}", "budget_s");
     expect_refused("{\"model_id\": \"m\", \"webhook_url\": \"http://x\"}", "webhook_url");
+}
+
+Test(job_options, a_wrong_name_is_answered_with_the_right_ones) {
+    struct json_object *body = parse("{\"model_id\": \"m\", \"tuner\": {\"template\": \"conv9d.cpu\"}}");
+    struct job_options options;
+    struct error error = {0};
+    cr_assert_eq(job_options_read(body, &options, &error), -1);
+    cr_expect_not_null(strstr(error.text, "conv9d.cpu"));
+    for (int i = 0; template_builtin[i]; i++)
+        cr_expect_not_null(strstr(error.text, template_builtin[i]->name), "%s", error.text);
+    json_object_put(body);
 }

@@ -350,6 +350,39 @@ Test(job, one_that_has_succeeded_stays_so) {
     fixture_close(&f);
 }
 
+/* As if so many seconds had passed since. */
+static void let_pass(struct fixture *f, const char *column, int seconds) {
+    char sql[160];
+    snprintf(sql, sizeof sql, "UPDATE jobs SET %s = %s - interval '%d seconds'", column, column, seconds);
+    fixture_sql(f->url, sql);
+}
+
+Test(job, the_time_in_which_it_is_paused_or_ended_does_not_count) {
+    struct fixture f;
+    struct error error;
+    char id[UUID_TEXT];
+    with_job(&f, id);
+    cr_expect_eq(fixture_get(&f, id)->elapsed_s, INFINITY, "it has not started");
+    OK(job_pause(f.db, id, &error));
+    let_pass(&f, "idle_since", 1000);
+    OK(job_resume(f.db, id, &error));
+    fixture_plan(&f, 1);
+    cr_expect_lt(fixture_get(&f, id)->elapsed_s, 60);
+    let_pass(&f, "started_at", 5100);
+    cr_expect_float_eq(fixture_get(&f, id)->elapsed_s, 5100, 60);
+    OK(job_pause(f.db, id, &error));
+    let_pass(&f, "idle_since", 2000);
+    cr_expect_float_eq(fixture_get(&f, id)->elapsed_s, 3100, 60);
+    OK(job_resume(f.db, id, &error));
+    cr_expect_float_eq(fixture_get(&f, id)->elapsed_s, 3100, 60);
+    OK(job_pause(f.db, id, &error));
+    OK(job_cancel(f.db, id, &error));
+    let_pass(&f, "idle_since", 1000);
+    OK(job_retry(f.db, id, &error));
+    cr_expect_float_eq(fixture_get(&f, id)->elapsed_s, 2100, 60);
+    fixture_close(&f);
+}
+
 Test(job, a_retry_goes_on_with_what_is_missing) {
     struct fixture f;
     struct error error, why;

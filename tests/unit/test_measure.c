@@ -37,7 +37,12 @@ enum fault {
     RENDER_HANGS,
     RENDER_REFUSES,
     RENDER_CRASHES,
+    COMPILER_CRASHES,
     GOOD_TOO,
+    GOOD_TWIN, /* the same source as GOOD */
+    NO_C_TWIN,
+    STARTS_SLOWLY, /* 0.7 s in its first execution */
+    TAKES_LONG,    /* a millisecond an execution */
     FAULTS,
 };
 
@@ -56,7 +61,13 @@ static const char *const bodies[FAULTS] = {
     [EXITS] = "extern void _exit(int); _exit(3);",
     [PRINTS] = "extern int puts(const char *); puts(\"{}\"); " LOOP(RELU),
     [NO_C] = "this is not C",
+    [COMPILER_CRASHES] = "/* crash */",
     [GOOD_TOO] = "if (begin < end) " LOOP(RELU),
+    [GOOD_TWIN] = LOOP(RELU),
+    [NO_C_TWIN] = "this is not C",
+    [STARTS_SLOWLY] = "extern int usleep(unsigned); static int n; if (begin == 0 && n++ == 0) usleep(700000); " //
+    LOOP(RELU),
+    [TAKES_LONG] = "extern int usleep(unsigned); if (begin == 0) usleep(1000); " LOOP(RELU),
 };
 
 static bool serves(const struct workload *workload, const struct target *target) {
@@ -252,6 +263,26 @@ Test(measure, a_compiler_process_that_dies_is_a_compile_error) {
     expect_fault(RENDER_CRASHES, TRIAL_COMPILE_HOST, "The compiler process was killed by signal 9");
 }
 
+/* A compiler of ours: does what the script says to the source in $source, then what the real one does. */
+static void use_compiler(const char *script) {
+    static const char frame[] = "#!/bin/sh\nsource=$(cat)\n%s\nprintf '%%s\\n' \"$source\" | exec cc \"$@\"\n";
+    char path[96];
+    struct error error = {0};
+    struct buf text = BUF_INIT(4096);
+    buf_printf(&text, frame, script);
+    snprintf(path, sizeof path, "%s/compiler", folder);
+    cr_assert_eq(file_write(path, text.data, text.len, &error), 0, "%s", error.text);
+    cr_assert_eq(chmod(path, 0700), 0);
+    buf_release(&text);
+    setenv("WARPTUNE_CC", path, 1);
+}
+
+Test(measure, a_compiler_that_crashes_is_a_compile_error) {
+    use_compiler("case $source in *crash*) kill -SEGV $$;; esac");
+    expect_fault(COMPILER_CRASHES, TRIAL_COMPILE_HOST, "killed by signal 11");
+    unsetenv("WARPTUNE_CC");
+}
+
 Test(measure, many_faults_in_one_batch_each_get_their_own_number) {
     static const enum fault faults[] = {CRASHES, NO_C, GOOD, EXITS, WRONG, GOOD_TOO, RENDER_REFUSES, CRASHES, GOOD};
     static const enum trial_error expected[] = {4, 2, 0, 4, 5, 0, 1, 4, 0};
@@ -290,6 +321,150 @@ Test(measure, a_number_of_executions_can_be_asked_for) {
     options.min_repeat_ms = 0;
     measure(&trial, (enum fault[]){GOOD}, 1, NULL);
     expect_good(&trial);
+}
+
+Test(measure, no_number_is_too_large) {
+    struct trial trial;
+    options.number = INT32_MAX;
+    options.min_repeat_ms = 1e9;
+    options.repeat = 1;
+    options.timeout_s = 3;
+    measure(&trial, (enum fault[]){GOOD}, 1, NULL);
+    expect_good(&trial);
+}
+
+/* ---- what is known of a trial ---- */
+
+static struct trial measure_bound(enum fault fault, double bound_s) {
+    struct trial trial = {.template = &faulty, .index = fault, .bound_s = bound_s};
+    struct error error = {0};
+    cr_assert_eq(measurer_run(measurer, workload, &options, &trial, 1, NULL, &error), 0, "%s", error.text);
+    cr_assert_eq(trial.error_no, TRIAL_OK, "%s", trial.error_text);
+    return trial;
+}
+
+Test(measure, what_is_far_above_its_bound_is_not_repeated) {
+    struct trial cut = measure_bound(GOOD, 1e-12), whole = measure_bound(GOOD, 1), free = measure_bound(GOOD, 0);
+    cr_assert_eq(cut.flags, TRIAL_CUT_SHORT);
+    cr_assert_eq(cut.n_costs, 1);
+    cr_assert_gt(trial_cost(&cut), 0);
+    cr_assert_eq(whole.flags, 0);
+    cr_assert_eq(whole.n_costs, options.repeat);
+    cr_assert_eq(free.flags, 0);
+    cr_assert_eq(free.n_costs, options.repeat);
+}
+
+Test(measure, a_hopeless_one_is_not_timed_at_all) {
+    struct trial trial = measure_bound(TAKES_LONG, 1e-5);
+    cr_assert_eq(trial.flags, TRIAL_CUT_SHORT);
+    cr_assert_eq(trial.n_costs, 1);
+    cr_assert_gt(trial_cost(&trial), 1e-3);
+    cr_assert_lt(trial.time_s, 1e-3);
+    cr_assert_gt(trial.verify_s, 2e-3);
+}
+
+Test(measure, the_cpu_tells_no_clock_and_disturbs_nothing) {
+    struct trial trial = measure_bound(GOOD, 0);
+    cr_assert_eq(trial.flags, 0);
+    cr_assert_eq(trial.again, 0);
+    cr_assert_eq(trial.state.sm_clock_mhz, -1);
+    cr_assert_eq(trial.state.throttle_reasons, -1);
+    cr_assert_eq(trial.state.other_processes, -1);
+    cr_assert_gt(trial.load_s, 0);
+    cr_assert_float_eq(trial.run_s, trial.load_s + trial.verify_s + trial.time_s, 1e-9);
+}
+
+Test(measure, what_was_not_run_has_no_state) {
+    struct trial trial;
+    measure(&trial, (enum fault[]){NO_C}, 1, NULL);
+    cr_assert_eq(trial.state.memory_used_bytes, -1);
+    cr_assert_eq(trial.run_s, 0);
+}
+
+/* ---- waiting ---- */
+
+Test(measure, the_same_source_is_compiled_once) {
+    struct trial trials[5];
+    int compiled = 0;
+    measure(trials, (enum fault[]){GOOD, GOOD_TWIN, GOOD, GOOD_TWIN, GOOD_TWIN}, 5, NULL);
+    for (int i = 0; i < 5; i++) {
+        expect_good(&trials[i]);
+        compiled += trials[i].build_s > 0;
+    }
+    cr_assert_eq(compiled, 1);
+}
+
+Test(measure, the_same_source_fails_for_all) {
+    struct trial trials[3];
+    measure(trials, (enum fault[]){NO_C, NO_C_TWIN, GOOD}, 3, NULL);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(trials[i].error_no, TRIAL_COMPILE_HOST);
+        cr_assert(strstr(trials[i].error_text, "error"));
+    }
+    expect_good(&trials[2]);
+}
+
+Test(measure, renders_behind_one_that_does_not_end_are_not_lost) {
+    struct trial trials[6];
+    options.build_timeout_s = 1;
+    measure(trials, (enum fault[]){RENDER_HANGS, RENDER_CRASHES, RENDER_REFUSES, RENDER_CRASHES, GOOD, GOOD_TOO}, 6,
+            NULL);
+    static const enum trial_error expected[] = {TRIAL_BUILD_TIMEOUT, TRIAL_COMPILE_HOST, TRIAL_INSTANTIATION,
+                                                TRIAL_COMPILE_HOST,  TRIAL_OK,           TRIAL_OK};
+    for (int i = 0; i < 6; i++)
+        cr_assert_eq(trials[i].error_no, expected[i], "trial %d: %s", i, trials[i].error_text);
+}
+
+/* Three compiles by one builder, the plain kernel's among them, take longer than one may. */
+Test(measure, waiting_for_a_builder_counts_toward_no_timeout) {
+    struct measurer *other;
+    struct trial trials[2];
+    struct error error = {0};
+    struct measurer_config config = {.kind = "cpu", .cache_dir = folder, .builders = 1, .templates = templates};
+    static const enum fault faults[] = {GOOD, GOOD_TOO};
+    use_compiler("sleep 0.6");
+    options.build_timeout_s = 1.5;
+    for (int i = 0; i < 2; i++)
+        trials[i] = (struct trial){.template = &faulty, .index = faults[i]};
+    cr_assert_eq(measurer_new(&config, &other, &error), 0, "%s", error.text);
+    cr_assert_eq(measurer_run(other, workload, &options, trials, 2, NULL, &error), 0, "%s", error.text);
+    for (int i = 0; i < 2; i++) {
+        expect_good(&trials[i]);
+        cr_assert_geq(trials[i].build_s, 0.6);
+    }
+    measurer_free(other);
+    unsetenv("WARPTUNE_CC");
+}
+
+/* The next trial is sent while one runs, and its time begins with its own run. */
+Test(measure, waiting_for_the_runner_counts_toward_no_timeout) {
+    struct trial trials[2];
+    options.timeout_s = 1.2;
+    measure(trials, (enum fault[]){STARTS_SLOWLY, STARTS_SLOWLY}, 2, NULL);
+    for (int i = 0; i < 2; i++) {
+        expect_good(&trials[i]);
+        cr_assert_geq(trials[i].run_s, 0.7);
+    }
+}
+
+Test(measure, a_trial_told_ahead_survives_the_end_of_the_one_before) {
+    static const enum fault faults[] = {CRASHES, GOOD, OUT_OF_BOUNDS, GOOD, EXITS, GOOD_TOO};
+    static const enum trial_error expected[] = {TRIAL_RUNTIME, TRIAL_OK,      TRIAL_WRONG_ANSWER,
+                                                TRIAL_OK,      TRIAL_RUNTIME, TRIAL_OK};
+    struct trial trials[6];
+    measure(trials, faults, 6, NULL);
+    for (int i = 0; i < 6; i++)
+        cr_assert_eq(trials[i].error_no, expected[i], "trial %d: %s", i, trials[i].error_text);
+}
+
+Test(measure, there_is_a_pause_between_trials_when_asked_for) {
+    struct trial trials[3];
+    options.cooldown_s = 0.1;
+    measure(trials, (enum fault[]){GOOD, GOOD_TOO, GOOD}, 3, NULL);
+    for (int i = 0; i < 3; i++)
+        expect_good(&trials[i]);
+    cr_assert_geq(trials[1].finished_us - trials[0].finished_us, 100000);
+    cr_assert_geq(trials[2].finished_us - trials[1].finished_us, 100000);
 }
 
 Test(measure, nothing_to_measure_is_no_error) {
@@ -414,5 +589,5 @@ Test(instantiate, what_the_device_cannot_launch_is_refused_before_it_is_built) {
     expect_launch((struct launch){"f", 0, {{0}}, 0, {1, 70000, 1}, {32, 1, 1}, 0}, "grid of 70000");
     expect_launch((struct launch){"f", 0, {{0}}, 0, {0, 1, 1}, {32, 1, 1}, 0}, "grid of 0");
     expect_launch((struct launch){"f", 1, {{ARG_OUT, 1}}, 0, {1, 1, 1}, {32, 1, 1}, 0}, "Argument 0");
-    expect_launch((struct launch){"f", 17, {{0}}, 0, {1, 1, 1}, {32, 1, 1}, 0}, "17 arguments");
+    expect_launch((struct launch){"f", 49, {{0}}, 0, {1, 1, 1}, {32, 1, 1}, 0}, "49 arguments");
 }

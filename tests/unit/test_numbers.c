@@ -111,6 +111,42 @@ Test(numbers, integers_of_an_integer_type_must_be_equal) {
     cr_assert_not(numbers_agree(&operand, NUMBERS_UNIFORM, got, expected, text, sizeof text));
 }
 
+/* ---- a quick look ---- */
+
+enum { MANY = 600 * 1024 + 7 };
+static const struct operand large = {DTYPE_F32, LAYOUT_ROW, {1, {MANY}}};
+
+/* With element `at` changed to `value`, by `threads`; 0: without a pool. */
+static bool agrees_surely(int64_t at, float value, int threads) {
+    float *expected = arena_array(arena, MANY, sizeof *expected), *got = arena_array(arena, MANY, sizeof *got);
+    for (int64_t i = 0; i < MANY; i++) {
+        expected[i] = (float)(i % 1000) / 1000;
+        got[i] = expected[i] + 1e-5F;
+    }
+    got[at] = value;
+    struct pool *pool = threads ? pool_new(threads) : NULL;
+    bool sure = numbers_surely_agree(pool, &large, numbers_limit(&large, NUMBERS_UNIFORM, expected), got, expected);
+    pool_free(pool);
+    return sure;
+}
+
+Test(numbers, a_quick_look_misses_nothing) {
+    static const int64_t places[] = {0, 1023, 1024, 300 * 1024 + 5, 600 * 1024 - 1, 600 * 1024, MANY - 1};
+    for (int threads = 0; threads < 4; threads += 3) {
+        cr_assert(agrees_surely(0, 0, threads));
+        for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
+            cr_assert_not(agrees_surely(places[i], 1.5F, threads), "element %lld", (long long)places[i]);
+            cr_assert_not(agrees_surely(places[i], NAN, threads), "element %lld", (long long)places[i]);
+        }
+    }
+}
+
+Test(numbers, a_quick_look_knows_floats_alone) {
+    const struct operand operand = {DTYPE_I32, LAYOUT_ROW, {1, {2}}};
+    int32_t same[] = {1, 2};
+    cr_assert_not(numbers_surely_agree(NULL, &operand, 0, same, same));
+}
+
 /* ---- canaries ---- */
 
 static struct device *device;

@@ -6,7 +6,8 @@
 #include "service/store/listener.h"
 #include "service/base/clock.h"
 
-static const struct tune_result tuned = {true, "trials", "conv2d.cpu", 7, "[[\"tile\",\"ot\",4]]", 1e-5, 1e-7, 2e-5};
+static const struct tune_result tuned = {true, "trials", "conv2d.cpu", 7,  "[[\"tile\",\"ot\",4]]",
+                                         1e-5, 1e-7,     2e-5,         1.5};
 
 static struct work_item claim_as(struct fixture *f, const char *kind, const char *key, const char *label,
                                  double lease_s) {
@@ -175,6 +176,112 @@ Test(queue, what_is_put_back_is_claimable_after_its_delay) {
     fixture_close(&f);
 }
 
+/* The end of a slice, after which the item promises so much. Whether it was given up. */
+static bool yield(struct fixture *f, const struct work_item *item, double promise) {
+    struct error error;
+    bool given_up;
+    struct claimant claimant = {item->token, "cpu", 0, FIXTURE_DEVICE, NULL, 60};
+    OK(queue_yield(f->db, &claimant, item, promise, &given_up, &error));
+    return given_up;
+}
+
+static struct work_item claim_task(struct fixture *f, int task) {
+    struct work_item item = fixture_claim(f);
+    cr_assert_eq(item.kind, WORK_TUNE);
+    cr_assert_eq(item.task, task, "task %d instead of %d", item.task, task);
+    return item;
+}
+
+Test(queue, each_task_begins_before_the_one_that_promises_most_goes_on) {
+    struct fixture f = fixture_open();
+    char id[UUID_TEXT];
+    add_job(&f, "cpu", NULL, 0, id);
+    fixture_plan(&f, 3);
+    struct work_item item = claim_task(&f, 0);
+    cr_expect(yield(&f, &item, 1e9));
+    item = claim_task(&f, 1);
+    cr_expect(yield(&f, &item, 3e-3));
+    item = claim_task(&f, 2);
+    cr_expect(yield(&f, &item, 5e-3), "task 0 promises more");
+    item = claim_task(&f, 0);
+    cr_expect_not(yield(&f, &item, 6e-3), "it still promises most");
+    cr_expect_not(yield(&f, &item, 5e-3), "as much as another is enough to go on");
+    cr_expect(yield(&f, &item, 0));
+    item = claim_task(&f, 2);
+    cr_expect(yield(&f, &item, 2e-3));
+    struct work_item first = claim_task(&f, 1), second = claim_task(&f, 2), third = claim_task(&f, 0);
+    cr_expect_not(yield(&f, &third, 1), "the others are being worked on");
+    cr_expect_not(yield(&f, &first, 0));
+    cr_expect_not(yield(&f, &second, 0));
+    fixture_close(&f);
+}
+
+Test(queue, a_slice_is_no_attempt) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char id[UUID_TEXT];
+    add_job(&f, "cpu", NULL, 0, id);
+    fixture_plan(&f, 2);
+    for (int i = 0; i < 3 * QUEUE_MAX_ATTEMPTS; i++) {
+        struct work_item item = claim_task(&f, i % 2);
+        cr_expect_eq(item.attempts, 1);
+        cr_expect(yield(&f, &item, 1.0 / (i + 1)));
+        FAILS(queue_renew(f.db, &item, 60, &error), "lease-lost");
+    }
+    fixture_close(&f);
+}
+
+Test(queue, a_slice_ends_under_the_lease_alone) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char id[UUID_TEXT];
+    bool given_up;
+    add_job(&f, "cpu", NULL, 0, id);
+    fixture_plan(&f, 2);
+    struct work_item item = claim_task(&f, 0);
+    struct claimant claimant = {item.token, "cpu", 0, FIXTURE_DEVICE, NULL, 60};
+    OK(job_pause(f.db, id, &error));
+    FAILS(queue_yield(f.db, &claimant, &item, 1, &given_up, &error), "lease-lost");
+    OK(job_resume(f.db, id, &error));
+    claim_task(&f, 0);
+    fixture_close(&f);
+}
+
+Test(queue, a_slice_gives_way_to_what_would_be_claimed_first) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char low[UUID_TEXT], high[UUID_TEXT], elsewhere[UUID_TEXT];
+    add_job(&f, "cpu", NULL, 0, low);
+    fixture_plan(&f, 1);
+    struct work_item item = claim_task(&f, 0);
+    add_job(&f, "cuda", NULL, 9, elsewhere);
+    cr_expect_not(yield(&f, &item, 1), "this device cannot do that");
+    add_job(&f, "cpu", NULL, 0, high);
+    cr_expect_not(yield(&f, &item, 1), "an older job goes on");
+    OK(job_cancel(f.db, high, &error));
+    add_job(&f, "cpu", NULL, 5, high);
+    cr_expect(yield(&f, &item, 1));
+    cr_expect_str_eq(fixture_claim(&f).job_id, high);
+    cr_expect_str_eq(fixture_claim(&f).job_id, low);
+    fixture_close(&f);
+}
+
+Test(queue, an_older_job_is_finished_before_a_younger_is_begun) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char older[UUID_TEXT], younger[UUID_TEXT];
+    add_job(&f, "cpu", NULL, 0, older);
+    fixture_plan(&f, 1);
+    add_job(&f, "cpu", NULL, 0, younger);
+    struct work_item item = claim_task(&f, 0);
+    OK(queue_complete_tune(f.db, &item, &tuned, &error));
+    item = fixture_claim(&f);
+    cr_expect_eq(item.kind, WORK_BUILD);
+    cr_expect_str_eq(item.job_id, older);
+    cr_expect_str_eq(fixture_claim(&f).job_id, younger);
+    fixture_close(&f);
+}
+
 Test(queue, an_item_that_is_lost_again_and_again_fails_its_job) {
     struct fixture f = fixture_open();
     struct error error;
@@ -208,7 +315,7 @@ Test(queue, the_last_task_of_a_job_brings_its_build) {
     add_job(&f, "cpu", NULL, 0, id);
     fixture_plan(&f, 2);
     struct work_item first = fixture_claim(&f), second = fixture_claim(&f);
-    OK(queue_begin_tune(f.db, &first, "conv2d.cpu", 50, f.arena, &state, &error));
+    OK(queue_begin_tune(f.db, &first, &(struct tune_begin){"conv2d.cpu", 50, 2e-6}, f.arena, &state, &error));
     cr_expect_null(state);
     OK(queue_complete_tune(f.db, &first, &tuned, &error));
     cr_expect_eq(fixture_claim(&f).id, 0);
@@ -232,9 +339,12 @@ Test(queue, the_last_task_of_a_job_brings_its_build) {
     cr_expect_eq(task->best_s, 1e-5);
     cr_expect_eq(task->best_spread_s, 1e-7);
     cr_expect_eq(task->baseline_s, 2e-5);
+    cr_expect_eq(task->floor_s, 2e-6);
+    cr_expect_eq(task->search_s, 1.5);
     cr_expect_eq(job->tasks[1].state, JOB_FAILED);
     cr_expect_null(job->tasks[1].best_template);
     cr_expect_eq(job->tasks[1].best_s, INFINITY);
+    cr_expect_eq(job->tasks[1].floor_s, INFINITY);
     cr_expect_eq(job->n_tasks_ended, 2);
     OK(blob_delete(f.db, so, &error));
     int64_t bytes;

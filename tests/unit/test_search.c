@@ -45,14 +45,34 @@ Test(permutation, depends_on_the_seed) {
     cr_assert_lt(same, 5);
 }
 
+/* A space with all that a search over it needs. */
+struct subject {
+    struct arena *arena;
+    struct space *space;
+    struct template template;
+    struct domain domain;
+    struct search_options options;
+};
+
+static void make_subject(struct subject *s, const struct tuner_class *tuner, int64_t trials, int64_t fallback) {
+    s->arena = arena_new(0);
+    s->space = make_space(s->arena);
+    s->template = (struct template){.name = "synthetic"};
+    s->domain = (struct domain){.template = &s->template, .space = s->space};
+    s->options = (struct search_options){.tuner = tuner,
+                                         .tuner_options = {.domains = &s->domain, .n_domains = 1, .seed = 3},
+                                         .trials = trials,
+                                         .fallback = fallback};
+}
+
 /* Runs a search to its end, in batches, and counts how often each index was proposed. */
 static int run_to_end(struct search *search, int batch, int *times, bool fails) {
-    int64_t index[64];
+    struct point point[64];
     int total = 0;
-    for (int n; (n = search_next(search, index, batch)) > 0; total += n)
+    for (int n; (n = search_next(search, point, batch)) > 0; total += n)
         for (int i = 0; i < n; i++) {
-            times[index[i]]++;
-            search_record(search, index[i], fails ? TRIAL_RUNTIME : TRIAL_OK, cost_of(index[i]));
+            times[point[i].index]++;
+            search_record(search, point[i], fails ? TRIAL_RUNTIME : TRIAL_OK, cost_of(point[i].index));
         }
     return total;
 }
@@ -60,76 +80,96 @@ static int run_to_end(struct search *search, int batch, int *times, bool fails) 
 Test(search, measures_the_fallback_first_and_nothing_twice) {
     static const struct tuner_class *const tuners[] = {&tuner_random, &tuner_gridsearch};
     for (size_t t = 0; t < ARRAY_COUNT(tuners); t++) {
-        struct arena *arena = arena_new(0);
-        struct space *space = make_space(arena);
-        struct search *search = search_new(space, &(struct search_options){tuners[t], 1000000, 0, 5, 9});
-        int *times = calloc((size_t)space->size, sizeof *times);
-        int64_t first;
+        struct subject s;
+        make_subject(&s, tuners[t], 1000000, 9);
+        struct search *search = search_new(&s.options);
+        int *times = calloc((size_t)s.space->size, sizeof *times);
+        struct point first;
+        cr_assert_float_eq(search_promise(search), 1, 1e-9);
         cr_assert_eq(search_next(search, &first, 1), 1);
-        cr_assert_eq(first, 9);
-        times[first]++;
-        search_record(search, first, TRIAL_OK, cost_of(first));
-        cr_assert_eq(run_to_end(search, 7, times, false), space->size - 1);
-        for (int64_t i = 0; i < space->size; i++)
+        cr_assert_eq(first.index, 9);
+        times[first.index]++;
+        search_record(search, first, TRIAL_OK, cost_of(first.index));
+        cr_assert_eq(run_to_end(search, 7, times, false), s.space->size - 1);
+        for (int64_t i = 0; i < s.space->size; i++)
             cr_assert_eq(times[i], 1);
         cr_assert_eq(search_reason(search), STOP_SPACE_EXHAUSTED);
-        cr_assert_eq(search_progress(search)->best_index, 17);
+        cr_assert_eq(search_progress(search)->best.index, 17);
         cr_assert_float_eq(search_progress(search)->baseline_s, cost_of(9), 1e-12);
+        cr_assert_lt(search_promise(search), 0.5);
         search_free(search);
         free(times);
-        arena_free(arena);
+        arena_free(s.arena);
     }
 }
 
 Test(search, stops_early_only_after_a_success) {
-    struct arena *arena = arena_new(0);
-    struct space *space = make_space(arena);
-    int *times = calloc((size_t)space->size, sizeof *times);
-    struct search *search = search_new(space, &(struct search_options){&tuner_gridsearch, 1000, 10, 0, 17});
+    struct subject s;
+    make_subject(&s, &tuner_gridsearch, 1000, 17);
+    s.options.early_stopping = 10;
+    int *times = calloc((size_t)s.space->size, sizeof *times);
+    struct search *search = search_new(&s.options);
     /* The best is the first one measured, so it ends at the first batch's edge past ten more. */
     cr_assert_eq(run_to_end(search, 4, times, false), 12);
     cr_assert_eq(search_reason(search), STOP_EARLY_STOPPING);
     search_free(search);
-    search = search_new(space, &(struct search_options){&tuner_gridsearch, 50, 10, 0, 17});
+    s.options.trials = 50;
+    search = search_new(&s.options);
     cr_assert_eq(run_to_end(search, 4, times, true), 50);
     cr_assert_eq(search_reason(search), STOP_ALL_FAILED);
     cr_assert_eq(search_progress(search)->errors[TRIAL_RUNTIME], 50);
-    cr_assert_eq(search_progress(search)->best_index, -1);
+    cr_assert_eq(search_progress(search)->best.index, -1);
     search_free(search);
     free(times);
-    arena_free(arena);
+    arena_free(s.arena);
+}
+
+Test(search, stops_near_its_floor) {
+    struct subject s;
+    make_subject(&s, &tuner_gridsearch, 1000, 30);
+    s.options.floor_s = 4; /* 1.3 times that is reached at the index 14, whose cost is 4 */
+    int *times = calloc((size_t)s.space->size, sizeof *times);
+    struct search *search = search_new(&s.options);
+    cr_assert_eq(run_to_end(search, 1, times, false), 15); /* the baseline, then 0 to 13: 13 costs 5, below 5.2 */
+    cr_assert_eq(search_reason(search), STOP_AT_FLOOR);
+    cr_assert_lt(search_promise(search), 0.3);
+    search_free(search);
+    free(times);
+    arena_free(s.arena);
 }
 
 Test(search, continues_from_its_saved_state_without_repeating) {
-    struct arena *arena = arena_new(0);
-    struct space *space = make_space(arena);
-    struct search_options options = {&tuner_random, 60, 0, 3, 4};
-    struct search *whole = search_new(space, &options), *before = search_new(space, &options);
-    int64_t expected[60], index[60];
+    struct subject s;
+    make_subject(&s, &tuner_random, 60, 4);
+    struct search *whole = search_new(&s.options), *before = search_new(&s.options);
+    struct point expected[60], point[60];
+    struct measured measured[25];
     for (int i = 0; i < 60; i++)
         cr_assert_eq(search_next(whole, &expected[i], 1), 1);
-    cr_assert_eq(search_next(before, index, 25), 25);
-    for (int i = 0; i < 25; i++)
-        search_record(before, index[i], i % 5 ? TRIAL_OK : TRIAL_WRONG_ANSWER, cost_of(index[i]));
-    struct json_object *state = search_save(before);
-    struct json_object *copy;
+    cr_assert_eq(search_next(before, point, 25), 25);
+    for (int i = 0; i < 25; i++) {
+        search_record(before, point[i], i % 5 ? TRIAL_OK : TRIAL_WRONG_ANSWER, cost_of(point[i].index));
+        measured[i] = (struct measured){point[i], i % 5 ? cost_of(point[i].index) : INFINITY};
+    }
+    struct json_object *state = search_save(before), *copy;
     struct error error;
     size_t len;
     const char *text = json_text(state, &len);
     cr_assert_eq(json_parse(text, len, &copy, &error), 0, "%s", error.text);
-    struct search *after = search_new(space, &options);
-    cr_assert_eq(search_restore(after, copy, &error), 0, "%s", error.text);
-    cr_assert_eq(search_progress(after)->best_index, search_progress(before)->best_index);
+    struct search *after = search_new(&s.options);
+    cr_assert_eq(search_restore(after, copy, measured, 25, &error), 0, "%s", error.text);
+    cr_assert_eq(search_progress(after)->best.index, search_progress(before)->best.index);
+    cr_assert_eq(search_progress(after)->best_at, search_progress(before)->best_at);
     cr_assert_eq(search_progress(after)->errors[TRIAL_WRONG_ANSWER], 5);
-    cr_assert_eq(search_next(after, index, 60), 35);
+    cr_assert_eq(search_next(after, point, 60), 35);
     for (int i = 0; i < 35; i++)
-        cr_assert_eq(index[i], expected[25 + i]);
+        cr_assert_eq(point[i].index, expected[25 + i].index);
     json_object_put(state);
     json_object_put(copy);
     search_free(whole);
     search_free(before);
     search_free(after);
-    arena_free(arena);
+    arena_free(s.arena);
 }
 
 Test(tuner, unknown_name_is_refused_with_the_list) {

@@ -39,7 +39,7 @@ static struct work_item begin(struct fixture *f, char ret_job[UUID_TEXT]) {
     fixture_job(f, fixture_model(f, "network")->id, ret_job);
     fixture_plan(f, 2);
     struct work_item item = fixture_claim(f);
-    OK(queue_begin_tune(f->db, &item, "conv2d.cpu", 10, f->arena, &state, &error));
+    OK(queue_begin_tune(f->db, &item, &(struct tune_begin){"conv2d.cpu", 10, 0}, f->arena, &state, &error));
     return item;
 }
 
@@ -105,6 +105,7 @@ Test(trial, the_task_counts_them_and_keeps_the_best) {
     cr_expect_str_eq(task->best_template, "conv2d.cpu");
     cr_expect_eq(task->baseline_s, 4e-5);
     cr_expect_eq(task->state, JOB_RUNNING);
+    cr_expect_eq(task->floor_s, INFINITY);
     cr_expect_eq(fixture_get(&f, job)->trials_done, 6);
     fixture_close(&f);
 }
@@ -121,6 +122,129 @@ Test(trial, one_that_the_task_has_already_is_left_out) {
     cr_expect_eq(got[2].number, 2);
     cr_expect_eq(fixture_get(&f, job)->tasks[0].trials_done, 3);
     cr_expect_eq(fixture_get(&f, job)->tasks[0].best_s, 3e-5);
+    fixture_close(&f);
+}
+
+Test(trial, spaces_of_several_templates_lie_side_by_side) {
+    struct fixture f;
+    char job[UUID_TEXT];
+    struct trial_row *got;
+    struct work_item item = begin(&f, job);
+    struct trial_row other = good(1, 2e-5);
+    other.template = "winograd.cpu";
+    store(&f, &item, (struct trial_row[]){good(1, 4e-5), other}, 2);
+    store(&f, &item, &other, 1);
+    cr_assert_eq(list_all(&f, job, &got), 2);
+    cr_expect_str_eq(got[1].template, "winograd.cpu");
+    cr_expect_str_eq(fixture_get(&f, job)->tasks[0].best_template, "winograd.cpu");
+    fixture_close(&f);
+}
+
+Test(trial, a_search_that_goes_on_is_told_of_each_in_order) {
+    struct fixture f;
+    struct error error;
+    char job[UUID_TEXT];
+    struct trial_point *points;
+    int n;
+    struct work_item item = begin(&f, job);
+    const double odd = 1.0 / 3e5;
+    store(&f, &item, (struct trial_row[]){good(9, odd), bad(2, 6, "slow")}, 2);
+    store(&f, &item, (struct trial_row[]){good(4, 3e-5)}, 1);
+    OK(trial_points(f.db, job, 0, f.arena, &points, &n, &error));
+    cr_assert_eq(n, 3);
+    cr_expect_str_eq(points[0].template, "conv2d.cpu");
+    cr_expect_eq(points[0].version, 2);
+    cr_expect_eq(points[0].index, 9);
+    cr_expect_eq(points[0].cost_s, odd, "to the last bit");
+    cr_expect_eq(points[1].index, 2);
+    cr_expect_eq(points[1].cost_s, INFINITY);
+    cr_expect_eq(points[2].index, 4);
+    OK(trial_points(f.db, job, 1, f.arena, &points, &n, &error));
+    cr_expect_eq(n, 0);
+    fixture_close(&f);
+}
+
+static int ask_history(struct fixture *f, const char *device, const char *job, int task, int trials,
+                       struct history_task **ret) {
+    struct error error;
+    int n;
+    struct history_query query = {.device_key = device,
+                                  .job_id = job,
+                                  .task = task,
+                                  .templates = (const char *const[]){"conv2d.cpu", "winograd.cpu"},
+                                  .versions = (const int[]){2, 7},
+                                  .n_templates = 2,
+                                  .trials = trials};
+    OK(trial_history(f->db, &query, f->arena, ret, &n, &error));
+    return n;
+}
+
+Test(trial, history_is_of_other_tasks_by_task_and_template) {
+    struct fixture f;
+    struct error error;
+    char job[UUID_TEXT];
+    const char *state;
+    struct history_task *history;
+    struct work_item first = begin(&f, job), second = fixture_claim(&f);
+    struct trial_row other = good(5, 3e-5), old = good(6, 1e-5), stranger = good(7, 1e-5);
+    other.template = "winograd.cpu";
+    other.version = 7;
+    old.version = 1;
+    stranger.template = "dense.cpu";
+    store(&f, &first, (struct trial_row[]){good(1, 4e-5), bad(2, 6, "slow"), other, old, stranger}, 5);
+    OK(queue_begin_tune(f.db, &second, &(struct tune_begin){"winograd.cpu", 10, 0}, f.arena, &state, &error));
+    store(&f, &second, (struct trial_row[]){good(8, 2e-5)}, 1);
+    cr_assert_eq(ask_history(&f, FIXTURE_DEVICE, job, 1, 3000, &history), 2);
+    cr_expect_str_eq(history[0].workload, "conv2d(a)");
+    cr_expect_str_eq(history[0].template, "conv2d.cpu");
+    cr_assert_eq(history[0].n, 2, "not the one of another version");
+    cr_expect_eq(history[0].index[0], 1);
+    cr_expect_eq(history[0].cost_s[0], 4e-5);
+    cr_expect_eq(history[0].index[1], 2);
+    cr_expect_eq(history[0].cost_s[1], INFINITY);
+    cr_expect_str_eq(history[1].template, "winograd.cpu");
+    cr_assert_eq(history[1].n, 1);
+    cr_expect_eq(history[1].index[0], 5);
+    cr_assert_eq(ask_history(&f, FIXTURE_DEVICE, job, 0, 3000, &history), 1);
+    cr_expect_str_eq(history[0].workload, "conv2d(b)");
+    cr_expect_eq(ask_history(&f, FIXTURE_DEVICE, job, 7, 3000, &history), 3);
+    cr_expect_eq(ask_history(&f, "cpu/other/8", job, 7, 3000, &history), 0);
+    fixture_close(&f);
+}
+
+/* Jobs of the fixture's device with ten tasks of a hundred trials each; the latest has the largest id. */
+static void make_history(struct fixture *f, int jobs) {
+    char sql[1600];
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO jobs (id, model_id, device, device_kind, device_key, options)"
+        " SELECT ('00000000-0000-7000-8000-' || lpad(j::text, 12, '0'))::uuid, gen_random_uuid(), 'cpu', 'cpu',"
+        " '" FIXTURE_DEVICE "', '{}' FROM generate_series(1, %d) j;"
+        "INSERT INTO tasks (job_id, number, workload, name, count, flops, bytes, template, trials_planned,"
+        " trials_done) SELECT id, t, 'w' || t, 'n', 1, 1, 1, CASE WHEN t < 9 THEN 'conv2d.cpu' ELSE 'x' END, 100,"
+        " 100 FROM jobs, generate_series(0, 9) t WHERE id < '01000000-0000-7000-8000-000000000000';"
+        "INSERT INTO trials (job_id, task, number, template, version, index, entity, error_no, costs_s, cost_s,"
+        " build_s, run_s, finished_at) SELECT job_id, tasks.number, i, CASE WHEN tasks.number < 9 THEN 'conv2d.cpu'"
+        " ELSE 'x' END, 2, i, '[]', 0, '{1}', i * 1e-6, 0, 0, now()"
+        " FROM tasks, generate_series(0, 99) i WHERE job_id < '01000000-0000-7000-8000-000000000000';"
+        "ANALYZE",
+        jobs);
+    fixture_sql(f->url, sql);
+}
+
+Test(trial, history_is_the_latest_and_so_much_at_most) {
+    struct fixture f;
+    char job[UUID_TEXT];
+    struct history_task *history;
+    begin(&f, job);
+    make_history(&f, 6);
+    int n = ask_history(&f, FIXTURE_DEVICE, job, 0, 1000, &history);
+    cr_assert_eq(n, 10, "nine tasks of the latest job and one of the one before, not %d", n);
+    for (int i = 0; i < n; i++)
+        cr_expect_eq(history[i].n, 100);
+    cr_expect_str_eq(history[0].workload, "w0");
+    cr_expect_str_eq(history[9].workload, "w0");
+    cr_expect_eq(history[9].index[99], 99);
     fixture_close(&f);
 }
 
@@ -150,8 +274,29 @@ Test(trial, the_search_goes_on_from_its_stored_state_elsewhere) {
     OK(queue_put_back(f.db, &item, 0, false, &error));
     item = fixture_claim(&f);
     cr_assert_eq(item.task, 0);
-    OK(queue_begin_tune(f.db, &item, "conv2d.cpu", 10, f.arena, &state, &error));
+    OK(queue_begin_tune(f.db, &item, &(struct tune_begin){"conv2d.cpu", 10, 0}, f.arena, &state, &error));
     cr_expect_str_eq(state, "{\"at\":2}");
+    fixture_close(&f);
+}
+
+Test(trial, time_is_counted_by_task_and_going_on_is_no_event) {
+    struct fixture f;
+    struct error error;
+    char job[UUID_TEXT];
+    const char *state;
+    struct event_row *events;
+    int count;
+    struct trial_row trials[] = {good(1, 4e-5), good(2, 3e-5)};
+    struct work_item item = begin(&f, job);
+    OK(trial_insert(f.db, &item, &(struct trial_batch){&trials[0], 1, INFINITY, "{}", 1.25}, &error));
+    OK(trial_insert(f.db, &item, &(struct trial_batch){&trials[1], 1, INFINITY, "{}", 0.5}, &error));
+    cr_expect_eq(fixture_get(&f, job)->tasks[0].search_s, 1.75);
+    int64_t before = fixture_get(&f, job)->last_event;
+    OK(event_list(f.db, job, "progress", before - 1, 10, f.arena, &events, &count, &error));
+    cr_assert_eq(count, 1);
+    cr_expect_not_null(strstr(events[0].data, "\"elapsed_s\" : 1.75"), "%s", events[0].data);
+    OK(queue_begin_tune(f.db, &item, &(struct tune_begin){"conv2d.cpu", 10, 0}, f.arena, &state, &error));
+    cr_expect_eq(fixture_get(&f, job)->last_event, before);
     fixture_close(&f);
 }
 
@@ -190,6 +335,7 @@ Test(trial, each_has_an_event_and_the_batch_one_of_progress) {
         cr_expect_str_eq(events[i].kind, i < 3 ? "trial" : "progress");
     }
     cr_expect_not_null(strstr(events[1].data, "\"error_no\" : 6"), "%s", events[1].data);
+    cr_expect_not_null(strstr(events[1].data, "\"template\" : \"conv2d.cpu\""), "%s", events[1].data);
     cr_expect_not_null(strstr(events[1].data, "\"cost_us\" : null"), "%s", events[1].data);
     cr_expect_not_null(strstr(events[3].data, "\"trials_done\" : 3"), "%s", events[3].data);
     cr_expect_not_null(strstr(events[3].data, "\"tasks\" : 2"), "%s", events[3].data);

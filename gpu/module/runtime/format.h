@@ -24,13 +24,13 @@
 
 #define FORMAT_MAGIC "WARPTUNE"
 #define FORMAT_FOOTER_MAGIC "ENUTPRAW"
-#define FORMAT_VERSION 1
+#define FORMAT_VERSION 2
 
 enum {
     FORMAT_PAGE = 4096,
     FORMAT_ALIGN = 64,
     FORMAT_PLACE = 256, /* alignment of every buffer in memory */
-    FORMAT_MAX_ARGS = 16,
+    FORMAT_MAX_ARGS = 48,
     FORMAT_MAX_RANK = 8,
 };
 
@@ -80,7 +80,8 @@ struct format_step {
     uint32_t code, entry, node, n_args;
     int64_t items;                              /* CPU */
     uint32_t grid[3], block[3], shared, unused; /* CUDA */
-    uint32_t args[FORMAT_MAX_ARGS];             /* buffers */
+    uint64_t values;                            /* bit a: argument a is passed by value */
+    uint32_t args[FORMAT_MAX_ARGS];             /* buffers, and values */
 };
 
 struct format_footer {
@@ -94,7 +95,7 @@ struct format_footer {
 
 _Static_assert(sizeof(struct format_header) == 144 && sizeof(struct format_tensor) == 88 &&
                    sizeof(struct format_buffer) == 24 && sizeof(struct format_code) == 16 &&
-                   sizeof(struct format_step) == 120 && sizeof(struct format_footer) == 64,
+                   sizeof(struct format_step) == 256 && sizeof(struct format_footer) == 64,
                "records are laid out alike everywhere");
 
 /* FNV-1a over 8 bytes at a time, the last ones padded with zeros. */

@@ -140,7 +140,7 @@ static bool step_fits(const struct image *image, uint64_t i) {
         step->node >= header->strings.count || step->n_args > FORMAT_MAX_ARGS || step->items < 0)
         return false;
     for (uint32_t a = 0; a < step->n_args; a++) {
-        if (step->args[a] >= header->buffers.count)
+        if (!(step->values >> a & 1) && step->args[a] >= header->buffers.count)
             return false;
     }
     return true;

@@ -41,7 +41,8 @@ static bool *find_read(const struct image *image) {
     bool *read = calloc(image->header->buffers.count + 1, sizeof *read);
     for (uint64_t i = image->header->n_prepare; read && i < image->header->steps.count; i++) {
         for (uint32_t a = 0; a < image->steps[i].n_args; a++)
-            read[image->steps[i].args[a]] = true;
+            if (!(image->steps[i].values >> a & 1))
+                read[image->steps[i].args[a]] = true;
     }
     return read;
 }
@@ -164,7 +165,7 @@ static int make_calls(struct warptune_module *module) {
         memcpy(call->grid, step->grid, sizeof call->grid);
         memcpy(call->block, step->block, sizeof call->block);
         for (uint32_t a = 0; a < step->n_args; a++)
-            call->args[a] = module->address[step->args[a]];
+            call->args[a] = step->values >> a & 1 ? step->args[a] : module->address[step->args[a]];
     }
     return 0;
 }

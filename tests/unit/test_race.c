@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "scheduler/race.h"
+
+enum { BEST, SECOND, BASELINE };
+
+static struct race start(void) {
+    struct race race = {.most_rounds = RACE_MOST_ROUNDS};
+    race_add(&race, (struct point){0, 11}, false);
+    race_add(&race, (struct point){1, 11}, false);
+    race_add(&race, (struct point){0, 3}, true);
+    return race;
+}
+
+/* Runs it to the end: contestant i costs cost[i], and swings around it by swing[i] from round to round. */
+static void run(struct race *race, const double *cost, const double *swing) {
+    int number[RACE_CONTESTANTS], n;
+    while ((n = race_next(race, number)) > 0)
+        for (int i = 0; i < n; i++) {
+            int rounds = race->contestants[number[i]].rounds;
+            race_record(race, number[i], cost[number[i]] + (rounds % 3 - 1) * swing[number[i]]);
+        }
+}
+
+Test(race, a_clear_one_takes_three_rounds) {
+    struct race race = start();
+    run(&race, (const double[]){1, 1.5, 3}, (const double[]){0.1, 0.1, 0.1});
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(race.contestants[i].rounds, 3);
+    cr_expect_eq(race_winner(&race), BEST);
+    cr_expect_eq(contestant_median(&race.contestants[BEST]), 1);
+    cr_expect_float_eq(contestant_spread(&race.contestants[BEST]), 0.1, 1e-12);
+}
+
+Test(race, those_within_reach_of_the_leader_run_on) {
+    struct race race = start();
+    run(&race, (const double[]){1.05, 1, 3}, (const double[]){0.1, 0.1, 0.1});
+    cr_expect_eq(race.contestants[BEST].rounds, RACE_MOST_ROUNDS);
+    cr_expect_eq(race.contestants[SECOND].rounds, RACE_MOST_ROUNDS);
+    cr_expect_eq(race.contestants[BASELINE].rounds, 3);
+    cr_expect_eq(race_winner(&race), SECOND);
+}
+
+Test(race, between_equals_nothing_needs_deciding) {
+    struct race race = start();
+    run(&race, (const double[]){1, 1.001, 3}, (const double[]){0.1, 0.1, 0.1});
+    cr_expect_eq(race.contestants[BEST].rounds, 3);
+}
+
+Test(race, it_ends_at_the_rounds_allowed) {
+    struct race race = start();
+    race.most_rounds = 5;
+    run(&race, (const double[]){1, 1.05, 1.06}, (const double[]){0.1, 0.1, 0.1});
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(race.contestants[i].rounds, 5);
+}
+
+Test(race, each_round_begins_with_another) {
+    struct race race = start();
+    int number[RACE_CONTESTANTS];
+    for (int round = 0; round < 3; round++) {
+        cr_assert_eq(race_next(&race, number), 3);
+        cr_expect_eq(number[0], round);
+        for (int i = 0; i < 3; i++)
+            race_record(&race, i, 1 + i);
+    }
+}
+
+Test(race, the_baseline_wins_unless_it_is_slower_by_more_than_the_spread) {
+    struct race race = start();
+    run(&race, (const double[]){1, 1.2, 1.05}, (const double[]){0.02, 0.01, 0.1});
+    cr_expect_eq(race_winner(&race), BASELINE);
+    race = start();
+    run(&race, (const double[]){1, 1.2, 1.05}, (const double[]){0.02, 0.01, 0.04});
+    cr_expect_eq(race_winner(&race), BEST);
+}
+
+Test(race, who_fails_does_not_win) {
+    struct race race = start();
+    run(&race, (const double[]){INFINITY, 2, 3}, (const double[]){0, 0.1, 0.1});
+    cr_expect_eq(race_winner(&race), SECOND);
+    race = start();
+    run(&race, (const double[]){INFINITY, INFINITY, 3}, (const double[]){0, 0, 0.1});
+    cr_expect_eq(race_winner(&race), BASELINE);
+    race = start();
+    run(&race, (const double[]){2, INFINITY, INFINITY}, (const double[]){0.1, 0, 0});
+    cr_expect_eq(race_winner(&race), BEST);
+    race = start();
+    run(&race, (const double[]){INFINITY, INFINITY, INFINITY}, (const double[]){0, 0, 0});
+    cr_expect_eq(race_winner(&race), -1);
+}
+
+Test(race, one_point_runs_once_a_round) {
+    struct race race = {.most_rounds = RACE_MOST_ROUNDS};
+    race_add(&race, (struct point){0, 3}, false);
+    race_add(&race, (struct point){0, 3}, true);
+    cr_assert_eq(race.n, 1);
+    cr_expect_eq(race_baseline(&race), 0);
+    run(&race, (const double[]){2}, (const double[]){0.5});
+    cr_expect_eq(race.contestants[0].rounds, 3);
+    cr_expect_eq(race_winner(&race), 0);
+    cr_expect_eq(contestant_spread(&race.contestants[0]), 0.5);
+}
+
+Test(race, of_nobody_is_won_by_nobody) {
+    struct race race = {.most_rounds = RACE_MOST_ROUNDS};
+    int number[RACE_CONTESTANTS];
+    cr_expect_eq(race_next(&race, number), 0);
+    cr_expect_eq(race_winner(&race), -1);
+    cr_expect_eq(race_baseline(&race), -1);
+}
