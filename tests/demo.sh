@@ -57,7 +57,7 @@ echo "   model $model"
 
 echo "== submitting a job: $trials trials a task"
 job=$(curl -fsS -H 'Content-Type: application/json' \
-    -d "{\"model_id\": \"$model\", \"tuner\": {\"name\": \"random\", \"trials\": $trials, \"seed\": 1}}" "$api/jobs" | field id)
+    -d "{\"model_id\": \"$model\", \"tuner\": {\"trials\": $trials, \"seed\": 1}}" "$api/jobs" | field id)
 [ -n "$job" ] || { echo "the job was refused" >&2; exit 1; }
 echo "   job $job"
 

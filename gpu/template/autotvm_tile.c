@@ -66,7 +66,7 @@ void tile_define(struct buf *source, const char *name, const struct tile *tile) 
                "#define %s_SIZE %lld\n#define %s_THREADS %lld\n#define %s_SUMS %lld\n"
                "#define %s_AT(thread, j) ((j) / %lld * %lld + (thread) * %lld + (j) %% %lld)\n",
                name, (long long)tile->size, name, (long long)tile->threads, name, (long long)tile->sums, name,
-               (long long)tile->inner, (long long)(tile->threads * tile->inner), (long long)tile->inner,
+               (long long)tile->inner, (long long)tile->threads * tile->inner, (long long)tile->inner,
                (long long)tile->inner);
 }
 
