@@ -61,8 +61,8 @@ const struct search_progress *search_progress(const struct search *search);
 /*
  * The part of the best time that further trials may still save, from 0 (over) to 1 (not begun), for sharing trials
  * among tasks: times the calls of a task and its best time, it is the time that the network may gain. It is the larger
- * of what the last SEARCH_RECENT trials gained, 1 − best now / best then, and SEARCH_HOPE / (SEARCH_HOPE + trials), which
- * fades whatever came of them; and at most the headroom, 1 − floor / best.
+ * of what the last SEARCH_RECENT trials gained, 1 − best now / best then, and SEARCH_HOPE / (SEARCH_HOPE + trials),
+ * which fades whatever came of them; and at most the headroom, 1 − floor / best.
  */
 #define SEARCH_RECENT 32
 #define SEARCH_HOPE 4
