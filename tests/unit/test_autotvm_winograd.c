@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AutoTVM's space for Winograd's method: its records, its limits, what it computes. tests/gpu times nothing of it. */
+/* AutoTVM's space for Winograd's method: its records, its limits, what it computes. */
 #include "autotvm_subject.h"
 #include "gpu/template/autotvm_winograd_transform.h"
 
