@@ -97,10 +97,7 @@ static struct launch launch_of(const struct conv2d_shape *s, const struct config
         .n_args = 3,
         .args = {{ARG_IN, 0}, {ARG_IN, 1}, {ARG_OUT, 0}},
     };
-    if (s->bias_in >= 0)
-        launch_add_arg(&launch, ARG_IN, s->bias_in);
-    if (s->residual_in >= 0)
-        launch_add_arg(&launch, ARG_IN, s->residual_in);
+    launch_add_epilogue(&launch, s);
     return launch;
 }
 
@@ -138,12 +135,8 @@ static int render(const struct workload *workload, const struct target *target, 
     define_config(&source, &c);
     define_epilogue(&source, &s);
     buf_puts(&source, autotvm_dense_large_source);
-    if (program_of(&source, arena, ret, error) < 0)
-        return -1;
-    (*ret)->n_run = 1;
-    (*ret)->run = arena_array(arena, 1, sizeof *(*ret)->run);
-    (*ret)->run[0] = launch_of(&s, &c);
-    return 0;
+    struct launch launch = launch_of(&s, &c);
+    return program_of_launch(&source, &launch, arena, ret, error);
 }
 
 /* 256 threads of up to 8 × 8 sums, and as much of k a step as a stage has room for. */
@@ -174,14 +167,7 @@ static void nest(const struct workload *workload, const struct target *target, c
                  struct loop_nest *ret) {
     struct conv2d_shape s;
     (void)target;
-    *ret = (struct loop_nest){.n_accesses = 5,
-                              .accesses = {{.name = "data"},
-                                           {.name = "kernel"},
-                                           {.name = "data.shared"},
-                                           {.name = "kernel.shared"},
-                                           {.name = "output", .writes = true}},
-                              .additions = 1,
-                              .multiplications = 1};
+    nest_begin_staged(ret);
     if (!shape_of(workload, &s))
         return;
     struct config c = config_of(space, index);

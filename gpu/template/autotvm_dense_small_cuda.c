@@ -44,10 +44,7 @@ static struct launch launch_of(const struct conv2d_shape *s, int64_t threads) {
         .n_args = 3,
         .args = {{ARG_IN, 0}, {ARG_IN, 1}, {ARG_OUT, 0}},
     };
-    if (s->bias_in >= 0)
-        launch_add_arg(&launch, ARG_IN, s->bias_in);
-    if (s->residual_in >= 0)
-        launch_add_arg(&launch, ARG_IN, s->residual_in);
+    launch_add_epilogue(&launch, s);
     return launch;
 }
 
@@ -66,12 +63,7 @@ static int render(const struct workload *workload, const struct target *target, 
     define_int(&source, "THREADS", threads);
     define_epilogue(&source, &s);
     buf_puts(&source, autotvm_dense_small_source);
-    if (program_of(&source, arena, ret, error) < 0)
-        return -1;
-    (*ret)->n_run = 1;
-    (*ret)->run = arena_array(arena, 1, sizeof *(*ret)->run);
-    (*ret)->run[0] = launch;
-    return 0;
+    return program_of_launch(&source, &launch, arena, ret, error);
 }
 
 static void nest(const struct workload *workload, const struct target *target, const struct space *space, int64_t index,

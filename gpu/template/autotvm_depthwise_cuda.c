@@ -73,10 +73,7 @@ static struct launch launch_of(const struct conv2d_shape *s, const struct config
         .n_args = 3,
         .args = {{ARG_IN, 0}, {ARG_IN, 1}, {ARG_OUT, 0}},
     };
-    if (s->bias_in >= 0)
-        launch_add_arg(&launch, ARG_IN, s->bias_in);
-    if (s->residual_in >= 0)
-        launch_add_arg(&launch, ARG_IN, s->residual_in);
+    launch_add_epilogue(&launch, s);
     return launch;
 }
 
@@ -124,12 +121,8 @@ static int render(const struct workload *workload, const struct target *target, 
     define_config(&source, &c);
     define_epilogue(&source, &s);
     buf_puts(&source, autotvm_depthwise_source);
-    if (program_of(&source, arena, ret, error) < 0)
-        return -1;
-    (*ret)->n_run = 1;
-    (*ret)->run = arena_array(arena, 1, sizeof *(*ret)->run);
-    (*ret)->run[0] = launch_of(&s, &c);
-    return 0;
+    struct launch launch = launch_of(&s, &c);
+    return program_of_launch(&source, &launch, arena, ret, error);
 }
 
 /* Up to 256 threads over an image of few channels, a line of up to 64 pixels and four lines a thread; fewer where that
@@ -161,14 +154,7 @@ static void nest(const struct workload *workload, const struct target *target, c
                  struct loop_nest *ret) {
     struct conv2d_shape s;
     (void)target;
-    *ret = (struct loop_nest){.n_accesses = 5,
-                              .accesses = {{.name = "data"},
-                                           {.name = "kernel"},
-                                           {.name = "data.shared"},
-                                           {.name = "kernel.shared"},
-                                           {.name = "output", .writes = true}},
-                              .additions = 1,
-                              .multiplications = 1};
+    nest_begin_staged(ret);
     if (!shape_of(workload, &s))
         return;
     const struct config c = config_of(&s, space, index);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gpu/template/act.h"
+#include "gpu/template/autotvm_tile.h"
 #include "gpu/template/embed.h"
 
 EMBED(autotvm_direct_text, "gpu/template/autotvm_direct.cu");
@@ -17,10 +18,6 @@ EMBED(autotvm_direct_text, "gpu/template/autotvm_direct.cu");
 static const int64_t max_grid[3] = {(1LL << 31) - 1, 65535, 65535}, max_block[3] = {1024, 1024, 64};
 
 /* ---- Shapes and knobs ---- */
-
-static bool fits_int(int64_t n) {
-    return n < (1LL << 31) - (1 << 20);
-}
 
 /* Whether the rows (columns) that taps reach, in padding too, fit an int. */
 static bool window_fits(int64_t out, int64_t stride, int64_t taps, int64_t dilation, int64_t pad) {
@@ -193,10 +190,6 @@ int autotvm_direct_check(const struct autotvm_direct *d, const struct target *ta
 
 /* ---- Its program ---- */
 
-static void define(struct buf *source, const char *name, int64_t value) {
-    buf_printf(source, "#define %s %lld\n", name, (long long)value);
-}
-
 static void define_shape(struct buf *source, const struct conv2d_shape *s) {
     const struct {
         const char *name;
@@ -224,7 +217,7 @@ static void define_shape(struct buf *source, const struct conv2d_shape *s) {
         {"HAS_RESIDUAL", s->residual_in >= 0},
     };
     for (size_t i = 0; i < ARRAY_COUNT(macros); i++)
-        define(source, macros[i].name, macros[i].value);
+        define_int(source, macros[i].name, macros[i].value);
     buf_printf(source, "#define EPILOGUE_PARAMS%s%s\n", s->bias_in >= 0 ? " , const float *__restrict__ bias" : "",
                s->residual_in >= 0 ? " , const float *__restrict__ residual" : "");
     buf_printf(source, "#define EPILOGUE_ARGS%s%s\n", s->bias_in >= 0 ? " , bias" : "",
@@ -252,13 +245,13 @@ static void define_axes(struct buf *source, const struct autotvm_direct *d) {
         blocks[d->kind.grid_dim[a]] *= tile->blocks;
         threads[d->kind.block_dim[a]] *= tile->threads;
     }
-    define(source, "BLOCK_DIM_X", d->block[0]);
-    define(source, "BLOCK_DIM_Y", d->block[1]);
-    define(source, "THREADS", d->threads);
+    define_int(source, "BLOCK_DIM_X", d->block[0]);
+    define_int(source, "BLOCK_DIM_Y", d->block[1]);
+    define_int(source, "THREADS", d->threads);
 }
 
 /* A loop's pragma: turns to write out, 0 for the compiler's choice. */
-static void define_unroll(struct buf *source, const char *name, int64_t turns) {
+static void define_turns(struct buf *source, const char *name, int64_t turns) {
     buf_printf(source, "#define %s", name);
     if (turns > 0)
         buf_printf(source, " _Pragma(\"unroll %lld\")", (long long)turns);
@@ -272,14 +265,14 @@ static int64_t unrolled_loads(const struct autotvm_direct *d, int64_t elements) 
 }
 
 static void define_sum(struct buf *source, const struct autotvm_direct *d) {
-    define(source, "RC_I", d->inner[REDUCE_C]);
-    define(source, "RY_I", d->inner[REDUCE_Y]);
-    define(source, "RX_I", d->inner[REDUCE_X]);
-    define_unroll(source, "UNROLL_RC", d->unroll[REDUCE_C]);
-    define_unroll(source, "UNROLL_RY", d->unroll[REDUCE_Y]);
-    define_unroll(source, "UNROLL_RX", d->unroll[REDUCE_X]);
-    define_unroll(source, "UNROLL_STAGE_PATCH", unrolled_loads(d, d->patch));
-    define_unroll(source, "UNROLL_STAGE_WEIGHTS", unrolled_loads(d, d->weights));
+    define_int(source, "RC_I", d->inner[REDUCE_C]);
+    define_int(source, "RY_I", d->inner[REDUCE_Y]);
+    define_int(source, "RX_I", d->inner[REDUCE_X]);
+    define_turns(source, "UNROLL_RC", d->unroll[REDUCE_C]);
+    define_turns(source, "UNROLL_RY", d->unroll[REDUCE_Y]);
+    define_turns(source, "UNROLL_RX", d->unroll[REDUCE_X]);
+    define_turns(source, "UNROLL_STAGE_PATCH", unrolled_loads(d, d->patch));
+    define_turns(source, "UNROLL_STAGE_WEIGHTS", unrolled_loads(d, d->weights));
 }
 
 int autotvm_direct_render(const struct autotvm_direct *d, const struct target *target, struct arena *arena,
@@ -292,20 +285,12 @@ int autotvm_direct_render(const struct autotvm_direct *d, const struct target *t
     define_sum(&source, d);
     act_define(&source, true, &d->shape.epilogue, 0);
     buf_puts(&source, autotvm_direct_text);
-    if (buf_check(&source, "the kernel's source", error) < 0)
-        return -1;
-    struct program *program = arena_alloc(arena, sizeof *program);
-    program->source = arena_strdup(arena, buf_str(&source));
-    program->run = arena_alloc(arena, sizeof *program->run);
-    program->n_run = 1;
-    struct launch *launch = program->run;
-    launch->entry = "autotvm_direct";
+    struct launch launch = {.entry = "autotvm_direct"};
     for (int i = 0; i < 3; i++) {
-        launch->grid[i] = (unsigned)d->grid[i];
-        launch->block[i] = (unsigned)d->block[i];
+        launch.grid[i] = (unsigned)d->grid[i];
+        launch.block[i] = (unsigned)d->block[i];
     }
-    conv2d_add_args(&d->shape, launch);
-    launch->args[launch->n_args++] = (struct arg){ARG_IN, 1};
-    *ret = program;
-    return 0;
+    conv2d_add_args(&d->shape, &launch);
+    launch_add_arg(&launch, ARG_IN, 1);
+    return program_of_launch(&source, &launch, arena, ret, error);
 }

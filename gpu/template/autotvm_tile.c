@@ -102,6 +102,16 @@ int program_of(const struct buf *source, struct arena *arena, struct program **r
     return 0;
 }
 
+int program_of_launch(const struct buf *source, const struct launch *launch, struct arena *arena, struct program **ret,
+                      struct error *error) {
+    if (program_of(source, arena, ret, error) < 0)
+        return -1;
+    (*ret)->n_run = 1;
+    (*ret)->run = arena_array(arena, 1, sizeof *launch);
+    (*ret)->run[0] = *launch;
+    return 0;
+}
+
 struct launch launch_over(const char *entry, int64_t elements) {
     return (struct launch){.entry = entry,
                            .grid = {(unsigned)((elements + BLOCK_OF_MAPS - 1) / BLOCK_OF_MAPS), 1, 1},
@@ -110,6 +120,13 @@ struct launch launch_over(const char *entry, int64_t elements) {
 
 void launch_add_arg(struct launch *launch, enum arg_kind kind, int index) {
     launch->args[launch->n_args++] = (struct arg){kind, index};
+}
+
+void launch_add_epilogue(struct launch *launch, const struct conv2d_shape *shape) {
+    if (shape->bias_in >= 0)
+        launch_add_arg(launch, ARG_IN, shape->bias_in);
+    if (shape->residual_in >= 0)
+        launch_add_arg(launch, ARG_IN, shape->residual_in);
 }
 
 int launch_check(const struct launch *launch, int64_t shared_bytes, const struct target *target, struct error *error) {
@@ -136,6 +153,17 @@ bool fits_int(int64_t n) {
 }
 
 /* ---- loops ---- */
+
+void nest_begin_staged(struct loop_nest *ret) {
+    *ret = (struct loop_nest){.n_accesses = 5,
+                              .accesses = {{.name = "data"},
+                                           {.name = "kernel"},
+                                           {.name = "data.shared"},
+                                           {.name = "kernel.shared"},
+                                           {.name = "output", .writes = true}},
+                              .additions = 1,
+                              .multiplications = 1};
+}
 
 void nest_loop(struct loop_nest *nest, enum loop_kind kind, int64_t extent, int64_t step, const int64_t *unit) {
     bool blocks = kind == LOOP_BLOCK_X || kind == LOOP_BLOCK_Y || kind == LOOP_BLOCK_Z;

@@ -62,15 +62,22 @@ void define_epilogue(struct buf *source, const struct conv2d_shape *shape);
 
 /* The program of a source, its text copied into the arena; -1 when it is too long. */
 int program_of(const struct buf *source, struct arena *arena, struct program **ret, struct error *error) MUST_CHECK;
+/* The same, of one launch alone. */
+int program_of_launch(const struct buf *source, const struct launch *launch, struct arena *arena, struct program **ret,
+                      struct error *error) MUST_CHECK;
 /* One thread an element, in blocks of 128. */
 struct launch launch_over(const char *entry, int64_t elements);
 void launch_add_arg(struct launch *launch, enum arg_kind kind, int index);
+/* The inputs that EPILOGUE_PARAMS are: bias and residual, where there are. */
+void launch_add_epilogue(struct launch *launch, const struct conv2d_shape *shape);
 /* ERROR_INVALID "instantiation" when the launch, with its static shared memory, is beyond what can be. */
 int launch_check(const struct launch *launch, int64_t shared_bytes, const struct target *target,
                  struct error *error) MUST_CHECK;
 /* Whether a kernel may count n elements in an int, and step beyond them. */
 bool fits_int(int64_t n);
 
+/* A nest without loops yet, of one product and sum: data, kernel, both staged in shared memory, output. */
+void nest_begin_staged(struct loop_nest *ret);
 /*
  * Adds the loop inside all those before it. `unit`: how far the next element along its axis is, for each access; the
  * loop goes `step` elements at once. Accesses named *.shared are within a block, and stay where blocks move.

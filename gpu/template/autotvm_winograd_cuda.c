@@ -175,10 +175,7 @@ static void add_launches(struct program *program, const struct problem *p, const
     *output = launch_over("winograd_output", s->k * p->pixels);
     launch_add_arg(output, ARG_SCRATCH, 1);
     launch_add_arg(output, ARG_OUT, 0);
-    if (s->bias_in >= 0)
-        launch_add_arg(output, ARG_IN, s->bias_in);
-    if (s->residual_in >= 0)
-        launch_add_arg(output, ARG_IN, s->residual_in);
+    launch_add_epilogue(output, s);
 }
 
 static int render(const struct workload *workload, const struct target *target, const struct space *space,
@@ -210,14 +207,7 @@ static void nest(const struct workload *workload, const struct target *target, c
                  struct loop_nest *ret) {
     struct problem p;
     (void)target;
-    *ret = (struct loop_nest){.n_accesses = 5,
-                              .accesses = {{.name = "data"},
-                                           {.name = "kernel"},
-                                           {.name = "data.shared"},
-                                           {.name = "kernel.shared"},
-                                           {.name = "output", .writes = true}},
-                              .additions = 1,
-                              .multiplications = 1};
+    nest_begin_staged(ret);
     if (!problem_of(workload, &p))
         return;
     struct config c = config_of(space, index);
