@@ -46,8 +46,8 @@ int domains_of(const struct workload *workload, const struct target *target, con
 
 int64_t domains_points(const struct domain *domains, int n, const struct tuner_class *tuner) {
     int64_t points = 0;
-    if (strcmp(tuner->name, "auto") != 0)
-        n = 1; /* AutoTVM's tuners know one space */
+    if (!tuner->all_domains)
+        n = 1;
     for (int i = 0; i < n; i++)
         points += domains[i].space->size < INT64_MAX - points ? domains[i].space->size : INT64_MAX - points;
     return points;

@@ -8,8 +8,8 @@
 
 static const char *const body_fields[] = {"model_id", "device",   "precision", "layout", "batch",  "tuner", "measure",
                                           "budget_s", "priority", "reuse",     "key",    "labels", NULL};
-static const char *const tuner_fields[] = {"name",    "trials", "early_stopping", "seed",
-                                           "feature", "loss",   "template",       NULL};
+static const char *const tuner_fields[] = {"name", "trials",   "early_stopping",         "seed", "feature",
+                                           "loss", "template", "diversity_filter_ratio", NULL};
 static const char *const measure_fields[] = {"number",     "repeat", "min_repeat_ms", "timeout_s", "build_timeout_s",
                                              "cooldown_s", NULL};
 
@@ -68,6 +68,16 @@ static int read_model_choices(struct json_object *tuner, struct job_options *opt
     return 0;
 }
 
+static int read_diversity(struct json_object *tuner, double *ret, struct error *error) {
+    static const char field[] = "diversity_filter_ratio";
+    if (json_read_double(tuner, field, JSON_OPTIONAL, 0, 100, ret, error) < 0)
+        return -1;
+    if (*ret > 0 && *ret <= 1)
+        return error_set(error, ERROR_INVALID, "bad-value", field, "'%s' is %g, but must be 0 (off) or above 1.", field,
+                         *ret);
+    return 0;
+}
+
 static int read_tuner(struct json_object *tuner, struct job_options *options, struct error *error) {
     const char *name = options->tuner->name;
     if (json_only_fields(tuner, tuner_fields, error) < 0 ||
@@ -76,7 +86,8 @@ static int read_tuner(struct json_object *tuner, struct job_options *options, st
         json_read_int(tuner, "early_stopping", JSON_OPTIONAL, 0, 1000000, &options->early_stopping, error) < 0 ||
         json_read_int(tuner, "seed", JSON_OPTIONAL, 0, INT64_MAX, &options->seed, error) < 0 ||
         json_read_string(tuner, "template", JSON_OPTIONAL, 60, &options->template, error) < 0 ||
-        read_model_choices(tuner, options, error) < 0 || check_template(options->template, error) < 0)
+        read_model_choices(tuner, options, error) < 0 || read_diversity(tuner, &options->diversity, error) < 0 ||
+        check_template(options->template, error) < 0)
         return nested("tuner", error);
     return tuner_find(name, &options->tuner, error);
 }
@@ -159,6 +170,7 @@ struct json_object *job_options_json(const struct job_options *options) {
     json_add_int(tuner, "seed", options->seed);
     json_add_string(tuner, "feature", feature_name(options->feature));
     json_add_string(tuner, "loss", loss_name(options->loss));
+    json_add_double(tuner, "diversity_filter_ratio", options->diversity);
     json_add_string(tuner, "template", options->template);
     json_add(body, "tuner", tuner);
     json_add_int(measure, "number", options->measure.number);

@@ -27,6 +27,7 @@ struct job_options {
     int64_t seed;
     enum feature_kind feature; /* for the tuners with a cost model, as the next */
     enum loss_kind loss;
+    double diversity;     /* AutoTVM's diversity_filter_ratio: 0, or above 1 */
     const char *template; /* the only one searched, for the tasks that it serves; empty: the default ones */
     bool reuse;           /* learn from earlier trials and from shared configurations; false: start from nothing */
     struct measure_options measure;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * race.h: who is published. Over a whole search a machine's speed drifts and the luckiest figure wins; so the best, the
- * runner-up and the baseline are measured once more, in turn, round after round, and compared by their medians.
+ * race.h: who is published. Over a whole search a machine's speed drifts and the luckiest figure wins; so the fastest
+ * few and the baseline are measured once more, in turn, round after round, and compared by their medians.
  *
  * Every contestant runs three rounds; those within reach of the leader (the distance is no larger than what their
  * figures scatter) run on, up to the most rounds allowed. Pure arithmetic: who measures records here.
@@ -13,7 +13,14 @@
 
 #include "scheduler/search/tuner.h"
 
-enum { RACE_CONTESTANTS = 3, RACE_LEAST_ROUNDS = 3, RACE_MOST_ROUNDS = 9 };
+enum { RACE_FASTEST = 5, RACE_CONTESTANTS = RACE_FASTEST + 1, RACE_LEAST_ROUNDS = 3, RACE_MOST_ROUNDS = 9 };
+
+/* The fastest points of a search, the fastest first; of equals the first measured. */
+struct fastest {
+    struct measured list[RACE_FASTEST];
+    int n;
+};
+void fastest_add(struct fastest *fastest, const struct measured *measured); /* ignores failures */
 
 struct contestant {
     struct point point;
@@ -28,6 +35,8 @@ struct race {
     int most_rounds; /* RACE_LEAST_ROUNDS to RACE_MOST_ROUNDS */
 };
 
+/* The fastest and its runner-up, and those of the others whose figures may be mere luck. */
+void race_add_fastest(struct race *race, const struct fastest *fastest);
 /* Adds it unless it is in the race already; then a `baseline` only marks it as such. */
 void race_add(struct race *race, struct point point, bool baseline);
 /* Who runs in the next round, by number; 0 when it is decided. Each round begins with another one. */

@@ -44,7 +44,7 @@ static int measure(struct tuning *tuning, const struct measure_options *options,
 static struct trial trial_of(const struct tuning *tuning, struct point point) {
     return (struct trial){.template = tuning->domains[point.domain].template,
                           .index = point.index,
-                          .bound_s = isfinite(tuning->best[0].cost_s) ? tuning->best[0].cost_s : 0,
+                          .bound_s = tuning->fastest.n > 0 ? tuning->fastest.list[0].cost_s : 0,
                           .state = {-1, -1, -1, -1, -1, -1, -1}};
 }
 
@@ -115,9 +115,7 @@ static int run_race(struct tuning *tuning, bool late, struct race *race, struct 
     const struct domain *first = &tuning->domains[0];
     int number[RACE_CONTESTANTS], n;
     *race = (struct race){.most_rounds = late ? RACE_LEAST_ROUNDS : RACE_MOST_ROUNDS};
-    for (int i = 0; i < 2; i++)
-        if (tuning->best[i].point.index >= 0)
-            race_add(race, tuning->best[i].point, false);
+    race_add_fastest(race, &tuning->fastest);
     if (isfinite(search_progress(tuning->search)->baseline_s))
         race_add(race, (struct point){0, first->template->fallback(first->workload, first->target, first->space)},
                  true);

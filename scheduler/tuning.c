@@ -26,16 +26,6 @@ static struct task_row *task_of(struct job_row *job, int number) {
     return NULL;
 }
 
-/* Keeps the two fastest; of equals the first. */
-static void rank(struct tuning *tuning, const struct measured *measured) {
-    if (measured->cost_s < tuning->best[0].cost_s) {
-        tuning->best[1] = tuning->best[0];
-        tuning->best[0] = *measured;
-    } else if (measured->cost_s < tuning->best[1].cost_s) {
-        tuning->best[1] = *measured;
-    }
-}
-
 /* ---- opening ---- */
 
 /* What was measured already, in order. Points of a template that is no longer there, or another now, are not told. */
@@ -51,7 +41,7 @@ static int load_measured(struct tuning *tuning, struct measured **ret, int *ret_
         if (domain < 0 || points[i].index >= tuning->domains[domain].space->size)
             continue;
         measured[kept] = (struct measured){{domain, points[i].index}, points[i].cost_s};
-        rank(tuning, &measured[kept++]);
+        fastest_add(&tuning->fastest, &measured[kept++]);
     }
     *ret = measured;
     *ret_count = kept;
@@ -100,6 +90,7 @@ static int open_search(struct tuning *tuning, struct error *error) {
                                                        .seed = (uint64_t)asked->seed + (uint64_t)tuning->task->number,
                                                        .feature = asked->feature,
                                                        .loss = asked->loss,
+                                                       .diversity = asked->diversity,
                                                        .past = past,
                                                        .n_past = n_past},
                                      .trials = asked->trials,
@@ -113,9 +104,8 @@ static int open_search(struct tuning *tuning, struct error *error) {
 }
 
 int tuning_open(struct step *step, struct tuning *ret, struct error *error) {
-    static const struct measured none = {{0, -1}, INFINITY};
     int64_t now = clock_now_ns();
-    *ret = (struct tuning){.step = step, .best = {none, none}, .opened_ns = now, .stored_ns = now};
+    *ret = (struct tuning){.step = step, .opened_ns = now, .stored_ns = now};
     if (step_load_job(step, &ret->job, &ret->options, error) < 0)
         return -1;
     ret->task = task_of(ret->job, step->item->task);
@@ -155,7 +145,7 @@ int tuning_record(struct tuning *tuning, const struct point *point, struct trial
     for (int i = 0; i < n; i++) {
         rows[i] = row_of(tuning, tuning->domains[point[i].domain].space, &trials[i], arena);
         search_record(tuning->search, point[i], trials[i].error_no, trial_cost(&trials[i]));
-        rank(tuning, &(struct measured){point[i], rows[i].cost_s});
+        fastest_add(&tuning->fastest, &(struct measured){point[i], rows[i].cost_s});
     }
     struct json_object *state CLEANUP(json_put_p) = search_save(tuning->search);
     struct trial_batch batch = {.trials = rows,
@@ -170,8 +160,7 @@ int tuning_record(struct tuning *tuning, const struct point *point, struct trial
 /* ---- what it asks of the job ---- */
 
 bool tuning_due(const struct tuning *tuning) {
-    const struct search_progress *progress = search_progress(tuning->search);
-    return progress->done >= tuning->planned || progress->best_s <= tuning->floor_s * SEARCH_FLOOR_FACTOR;
+    return search_due(tuning->search) || search_progress(tuning->search)->done >= tuning->planned;
 }
 
 bool tuning_over_budget(const struct tuning *tuning) {

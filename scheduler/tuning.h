@@ -7,6 +7,7 @@
 #ifndef WARPTUNE_SCHEDULER_TUNING_H
 #define WARPTUNE_SCHEDULER_TUNING_H
 
+#include "scheduler/race.h"
 #include "scheduler/search/search.h"
 #include "scheduler/step.h"
 #include "service/store/job_store.h"
@@ -22,16 +23,16 @@ struct tuning {
     int64_t planned; /* trials: as many as were asked for, or as there are points */
     double floor_s;
     struct search *search;
-    struct measured best[2]; /* the fastest point measured and the runner-up; index -1: none */
-    int64_t opened_ns;       /* when the job was read */
-    int64_t stored_ns;       /* when it was opened, or a batch was last stored */
+    struct fastest fastest;
+    int64_t opened_ns; /* when the job was read */
+    int64_t stored_ns; /* when it was opened, or a batch was last stored */
 };
 
 int tuning_open(struct step *step, struct tuning *ret, struct error *error) MUST_CHECK;
 /* The results of a batch, trials[i] of point[i]: to the search, and with its new state to the database. */
 int tuning_record(struct tuning *tuning, const struct point *point, struct trial *trials, int n,
                   struct error *error) MUST_CHECK;
-/* As many trials as planned were made, or no kernel can be much faster: the search has an end to tell. */
+/* The search is due to end, or has measured every point that there is. */
 bool tuning_due(const struct tuning *tuning);
 /* The job's budget is used up. */
 bool tuning_over_budget(const struct tuning *tuning);

@@ -13,6 +13,7 @@ EMBED(autotvm_direct_text, "gpu/template/autotvm_direct.cu");
 #define MAX_UNROLLED_READS 512 /* of shared memory: the compiler's time grows with their square */
 #define MAX_SHARED (48LL << 10)
 #define MAX_STAGE_UNROLL 32 /* loads that are written out: more are in flight than a thread has registers for */
+#define MIN_STAGE_UNROLL 4
 #define CUT_OFF (1LL << 31)
 
 static const int64_t max_grid[3] = {(1LL << 31) - 1, 65535, 65535}, max_block[3] = {1024, 1024, 64};
@@ -258,10 +259,14 @@ static void define_turns(struct buf *source, const char *name, int64_t turns) {
     buf_putc(source, '\n');
 }
 
-/* Loads of a thread in one step, when they are to be written out and few enough for it. */
+/*
+ * How many of a thread's loads in one step are written out: all when the knobs say so and they are few, else some,
+ * since the compiler's own choice has taken it 12 s.
+ */
 static int64_t unrolled_loads(const struct autotvm_direct *d, int64_t elements) {
     int64_t loads = (elements + d->threads - 1) / d->threads;
-    return d->unroll_explicit && loads <= d->unroll_steps && loads <= MAX_STAGE_UNROLL ? loads : 0;
+    bool all = d->unroll_explicit && loads <= d->unroll_steps && loads <= MAX_STAGE_UNROLL;
+    return all || loads < MIN_STAGE_UNROLL ? loads : MIN_STAGE_UNROLL;
 }
 
 static void define_sum(struct buf *source, const struct autotvm_direct *d) {

@@ -18,7 +18,9 @@
 #ifndef WARPTUNE_TEMPLATE_CONV2D_DIRECT_H
 #define WARPTUNE_TEMPLATE_CONV2D_DIRECT_H
 
+#include "gpu/device/target.h"
 #include "gpu/template/conv2d_shape.h"
+#include "gpu/template/loop_nest.h"
 
 struct direct {
     struct conv2d_shape shape; /* flattened */
@@ -43,5 +45,9 @@ size_t direct_packed_bytes(const struct direct *direct);
 int64_t direct_size(const struct direct *direct);
 /* Appends the source of `pack` (weights, packed; an item a block) and `conv2d` (conv2d_add_args's, then packed). */
 void direct_source(const struct direct *direct, struct buf *source);
+/* Clocks of one input channel under one tap: two FMAs and two loads each; five until a sum can be added to again. */
+double direct_step_clocks(int64_t width, int64_t vectors);
+double direct_seconds(const struct direct *direct, const struct target *target);
+void direct_nest(const struct direct *direct, struct loop_nest *ret);
 
 #endif

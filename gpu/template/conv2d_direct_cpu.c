@@ -3,6 +3,7 @@
  * The space of conv2d_direct.h's kernels. Which tile, how many input channels the packed weights keep together (so
  * that a channel block stays in the first cache), how work is divided, and how weights come in from memory.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,10 +43,6 @@ static int64_t min64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static int64_t max64(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 /* ---- tiles ---- */
 
 struct tile {
@@ -53,9 +50,9 @@ struct tile {
     double cost; /* estimated clocks of the whole, over those of full tiles without waste */
 };
 
-/* Two FMAs and two loads a clock; five clocks until a sum can be added to again; and some to begin and end. */
+/* The steps, and some clocks to begin and end. */
 static double tile_clocks(const struct conv2d_shape *s, int64_t width, int64_t vectors) {
-    double step = (double)max64(max64(width * vectors, width + vectors), 10) / 2;
+    double step = direct_step_clocks(width, vectors);
     return step * (double)(s->cg * s->kh * s->kw) + 20 + (double)(2 * width * vectors);
 }
 
@@ -257,6 +254,27 @@ static int render(const struct workload *workload, const struct target *target, 
     return 0;
 }
 
+static double estimate(const struct workload *workload, const struct target *target, const struct space *space,
+                       int64_t index) {
+    struct conv2d_shape shape;
+    struct direct direct;
+    if (!conv2d_shape_of(workload, &shape))
+        return INFINITY;
+    direct_of(&shape, target, space, index, &direct);
+    return direct_seconds(&direct, target);
+}
+
+static void nest(const struct workload *workload, const struct target *target, const struct space *space, int64_t index,
+                 struct loop_nest *ret) {
+    struct conv2d_shape shape;
+    struct direct direct;
+    *ret = (struct loop_nest){0};
+    if (!conv2d_shape_of(workload, &shape))
+        return;
+    direct_of(&shape, target, space, index, &direct);
+    direct_nest(&direct, ret);
+}
+
 const struct template conv2d_direct_cpu = {
     .name = "conv2d_direct.cpu",
     .version = 1,
@@ -265,4 +283,6 @@ const struct template conv2d_direct_cpu = {
     .space = space,
     .fallback = fallback,
     .render = render,
+    .estimate = estimate,
+    .nest = nest,
 };

@@ -11,6 +11,7 @@
  * of taps; channels left over go one at a time. The weights lie as [R][S][C].
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -232,6 +233,55 @@ static int render(const struct workload *workload, const struct target *target, 
     return plain_end(&plain, ret, error);
 }
 
+/* ---- What the search reads ---- */
+
+/*
+ * The clocks of the busiest core's rows, or of bringing in and out what they move. A tile's taps are bound by its loads
+ * or, with few pixels, by the wait for each sum; where one vector is less than a line of memory, all pixels for one
+ * vector after another (order 0) bring each line in several times.
+ */
+static double estimate(const struct workload *workload, const struct target *target, const struct space *space,
+                       int64_t index) {
+    const double clock_hz = 3e9, far_bytes = 6, line = 64;
+    struct config c = config_of(workload, space, index);
+    int64_t images = workload->out[0].shape.dim[0], parts = (c.out[0] + c.rows - 1) / c.rows;
+    int64_t share = (images * parts + target->units - 1) / target->units;
+    int64_t tiles = (c.high - c.low) / c.tile_x, edges = c.out[1] - tiles * c.tile_x;
+    double taps = (double)(c.window[0].taps * c.window[1].taps), pixels = (double)c.tile_x;
+    double tile = taps * fmax((pixels + 1) / 2, 2) + 2 * pixels + 10, edge = taps * 3 + 20;
+    double vectors = (double)(c.channels / c.lanes + c.channels % c.lanes);
+    double row = ((double)tiles * tile + (double)edges * edge) * vectors + (c.order ? 10 : 10 * vectors);
+    double row_bytes = (double)(c.window[1].in * c.window[0].stride + c.out[1]) * (double)c.channels * sizeof(float);
+    double again = c.order || row_bytes * (double)c.rows < (double)target->cache_bytes / 2
+                       ? 1
+                       : fmax(line / (double)(c.lanes * (int64_t)sizeof(float)), 1);
+    double rows = (double)(share * c.rows), memory = rows * row_bytes * again / far_bytes;
+    return fmax(rows * row + 0.3 * memory, memory) / clock_hz;
+}
+
+/* The whole tiles of the whole vectors: one input by one weight into one sum. */
+static void loops_of(const struct workload *workload, const struct target *target, const struct space *space,
+                     int64_t index, struct loop_nest *ret) {
+    struct config c = config_of(workload, space, index);
+    const struct window *y = &c.window[0], *x = &c.window[1];
+    int64_t in_row = x->in * c.channels, out_row = c.out[1] * c.channels, parts = (c.out[0] + c.rows - 1) / c.rows;
+    int64_t vectors = c.channels / c.lanes, tiles = (c.high - c.low + c.tile_x - 1) / c.tile_x;
+    (void)target;
+    loop_nest_sum(ret);
+    loop_nest_add(ret, workload->out[0].shape.dim[0] * parts, LOOP_PARALLEL, c.rows * y->stride * in_row, 0,
+                  c.rows * out_row);
+    if (!c.order)
+        loop_nest_add(ret, vectors, LOOP_SERIAL, c.lanes, c.lanes, c.lanes);
+    loop_nest_add(ret, c.rows, LOOP_SERIAL, y->stride * in_row, 0, out_row);
+    loop_nest_add(ret, tiles, LOOP_SERIAL, c.tile_x * x->stride * c.channels, 0, c.tile_x * c.channels);
+    if (c.order)
+        loop_nest_add(ret, vectors, LOOP_SERIAL, c.lanes, c.lanes, c.lanes);
+    loop_nest_add(ret, y->taps, LOOP_SERIAL, y->dilation * in_row, x->taps * c.channels, 0);
+    loop_nest_add(ret, x->taps, LOOP_UNROLLED, x->dilation * c.channels, c.channels, 0);
+    loop_nest_add(ret, c.tile_x, LOOP_UNROLLED, x->stride * c.channels, 0, c.channels);
+    loop_nest_add(ret, c.lanes, LOOP_VECTORIZED, 1, 1, 1);
+}
+
 const struct template depthwise_cpu = {
     .name = "depthwise.cpu",
     .version = 1,
@@ -240,4 +290,6 @@ const struct template depthwise_cpu = {
     .space = space_of,
     .fallback = fallback,
     .render = render,
+    .estimate = estimate,
+    .nest = loops_of,
 };

@@ -48,4 +48,10 @@ struct loop_nest {
     int additions, multiplications, divisions; /* of one execution of the statement */
 };
 
+/* Of the plainest convolution: data times kernel, added to output; no loops yet. */
+void loop_nest_sum(struct loop_nest *ret);
+/* The next loop of such a nest, further in, and what one step of it moves each operand by. */
+void loop_nest_add(struct loop_nest *nest, int64_t extent, enum loop_kind kind, int64_t data, int64_t kernel,
+                   int64_t output);
+
 #endif

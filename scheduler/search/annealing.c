@@ -42,7 +42,7 @@ static bool offer(struct kept *kept, const struct point_set *taken, int64_t inde
     struct point point = {0, index};
     if (kept->n == kept->most && score <= kept->heap[0].score)
         return false;
-    if (point_set_has(taken, point) || !point_set_add(&kept->seen, point, 0))
+    if (point_set_has(taken, point) || !point_set_add(&kept->seen, point))
         return false;
     if (kept->n < kept->most) {
         kept->heap[kept->n] = (struct kept_point){index, score};

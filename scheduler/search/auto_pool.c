@@ -13,8 +13,8 @@ double auto_estimate(const struct domain *domain, int64_t index) {
     return template->estimate ? template->estimate(domain->workload, domain->target, domain->space, index) : 0;
 }
 
-static bool is_banked(const struct domain *domain, int64_t index) {
-    return domain->template->banked && domain->template->banked(domain->space, index);
+bool auto_compiles(const struct domain *domain, int64_t index) {
+    return domain->template->banked && !domain->template->banked(domain->space, index);
 }
 
 static void add_domain(struct auto_pool *pool, const struct tuner_options *options, int number, int most) {
@@ -25,29 +25,29 @@ static void add_domain(struct auto_pool *pool, const struct tuner_options *optio
     for (int64_t i = 0; i < n; i++) {
         struct point point = {number, (int64_t)permutation_at(&order, (uint64_t)i)};
         double estimate_s = auto_estimate(domain, point.index);
-        if (isfinite(estimate_s))
-            pool->points[pool->n++] = (struct pool_point){point, estimate_s, is_banked(domain, point.index)};
+        if (!isfinite(estimate_s))
+            continue;
+        pool->points[pool->n] = (struct pool_point){point, estimate_s, pool->n, auto_compiles(domain, point.index)};
+        pool->n++;
     }
 }
 
-/* Without estimates all are equal and stay in their random order. */
+/* Equals, and all that have no estimate, stay in their random order. */
 static int by_estimate(const void *a, const void *b) {
     const struct pool_point *x = a, *y = b;
     if (x->estimate_s != y->estimate_s)
         return x->estimate_s < y->estimate_s ? -1 : 1;
-    return 0;
+    return x->drawn - y->drawn;
 }
 
 void auto_pool_init(struct auto_pool *pool, const struct tuner_options *options) {
     int most = MOST_POINTS / options->n_domains;
-    pool->n = 0;
-    pool->points = calloc((size_t)MOST_POINTS, sizeof *pool->points);
+    *pool = (struct auto_pool){.points = calloc((size_t)MOST_POINTS, sizeof *pool->points)};
     if (!pool->points)
         abort();
     for (int d = 0; d < options->n_domains; d++)
         add_domain(pool, options, d, most);
-    struct pool_point *points = pool->points;
-    qsort(points, (size_t)pool->n, sizeof *points, by_estimate);
+    qsort(pool->points, (size_t)pool->n, sizeof pool->points[0], by_estimate);
 }
 
 void auto_pool_free(struct auto_pool *pool) {

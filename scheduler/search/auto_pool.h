@@ -11,8 +11,9 @@
 struct auto_pool {
     struct pool_point {
         struct point point;
-        double estimate_s; /* relative to the fastest estimate of its domain's kind; 1 and more */
-        bool banked;       /* needs no compile of its own */
+        double estimate_s; /* 0: its template makes none */
+        int drawn;         /* its place in the random order */
+        bool compiles;     /* as auto_compiles says */
     } * points;
     int n;
 };
@@ -21,5 +22,7 @@ void auto_pool_init(struct auto_pool *pool, const struct tuner_options *options)
 void auto_pool_free(struct auto_pool *pool);
 /* The estimate of any point, in seconds; INFINITY where it cannot be; 0 when its template makes none. */
 double auto_estimate(const struct domain *domain, int64_t index);
+/* The point needs a compile of its own, though others of its template come from the bank. */
+bool auto_compiles(const struct domain *domain, int64_t index);
 
 #endif

@@ -22,7 +22,7 @@ void heard_add(struct heard *heard, const struct measured *measured) {
         if (!heard->list)
             abort();
     }
-    point_set_add(&heard->taken, measured->point, 0);
+    point_set_add(&heard->taken, measured->point);
     heard->list[heard->n++] = *measured;
     heard->best_s = fmin(heard->best_s, measured->cost_s);
 }
@@ -36,13 +36,13 @@ bool heard_take_random(struct heard *heard, int domain, const struct space *spac
     *ret = (struct point){domain, 0};
     for (int i = 0; i < TRIES; i++) {
         ret->index = (int64_t)rng_below(rng, (uint64_t)space->size);
-        if (point_set_add(&heard->taken, *ret, 0))
+        if (point_set_add(&heard->taken, *ret))
             return true;
     }
     int64_t start = (int64_t)rng_below(rng, (uint64_t)space->size);
     for (int64_t i = 0; i < space->size; i++) {
         ret->index = (start + i) % space->size;
-        if (point_set_add(&heard->taken, *ret, 0))
+        if (point_set_add(&heard->taken, *ret))
             return true;
     }
     return false;

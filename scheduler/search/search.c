@@ -46,17 +46,18 @@ void search_free(struct search *search) {
     free(search);
 }
 
+/* A search is at its floor when its best is within so much of it. */
+#define FLOOR_FACTOR 1.3
+
 /* Why the search is over before anything more is proposed, or STOP_NONE. */
 static enum stop_reason due_reason(const struct search *search) {
     const struct search_progress *progress = &search->progress;
-    if (progress->best_s <= search->options.floor_s * SEARCH_FLOOR_FACTOR)
+    if (progress->best_s <= search->options.floor_s * FLOOR_FACTOR)
         return STOP_AT_FLOOR;
     if (search->proposed >= search->options.trials)
         return STOP_TRIALS;
     if (search->options.early_stopping > 0 && progress->best.index >= 0 &&
         progress->done >= progress->best_at + 1 + search->options.early_stopping)
-        return STOP_EARLY_STOPPING;
-    if (search->options.tuner->done && progress->best.index >= 0 && search->options.tuner->done(search->tuner))
         return STOP_EARLY_STOPPING;
     return STOP_NONE;
 }
@@ -131,6 +132,10 @@ double search_promise(const struct search *search) {
     double before = search->recent[progress->done < SEARCH_RECENT ? 0 : progress->done % SEARCH_RECENT];
     double gained = isfinite(before) ? 1 - progress->best_s / before : 1;
     return fmin(fmax(gained, hope), 1 - search->options.floor_s / progress->best_s);
+}
+
+bool search_due(const struct search *search) {
+    return search->reason != STOP_NONE || due_reason(search) != STOP_NONE;
 }
 
 enum stop_reason search_reason(const struct search *search) {

@@ -4,8 +4,7 @@
  *
  * The first trial is always the template's fallback configuration: it is the baseline that every gain is stated
  * against. Then a tuner proposes. Early stopping is AutoTVM's: the search ends at a batch's edge once `early_stopping`
- * trials have passed since the best one; failures before the first success do not end it. A tuner that knows when it is
- * done ends it for the same reason. The state (a JSON object) is
+ * trials have passed since the best one; failures before the first success do not end it. The state (a JSON object) is
  * stored after each batch; restored from it and from the measured points, which are in the database, a search continues
  * without measuring anything twice. No I/O, one thread.
  */
@@ -49,9 +48,6 @@ struct search_progress {
 
 struct search;
 
-/* A search is at its floor when its best is within so much of it. */
-#define SEARCH_FLOOR_FACTOR 1.3
-
 struct search *search_new(const struct search_options *options);
 /* Up to n points to measure. 0 when it is over; then search_reason says why. */
 int search_next(struct search *search, struct point *ret, int n);
@@ -67,6 +63,8 @@ const struct search_progress *search_progress(const struct search *search);
 #define SEARCH_RECENT 32
 #define SEARCH_HOPE 4
 double search_promise(const struct search *search);
+/* Nothing more will be proposed, as far as one knows without asking the tuner. */
+bool search_due(const struct search *search);
 enum stop_reason search_reason(const struct search *search);
 struct json_object *search_save(const struct search *search); /* caller releases */
 /* On a new search: `state` as saved, `measured` every point recorded until then, in that order. */

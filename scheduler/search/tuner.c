@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler/search/tuner.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct tuner_class *const classes[] = {&tuner_auto, &tuner_xgb,    &tuner_xgb_rank,
@@ -37,4 +38,16 @@ const char *feature_name(enum feature_kind kind) {
 const char *loss_name(enum loss_kind loss) {
     static const char *const names[] = {[LOSS_REG] = "reg", [LOSS_RANK] = "rank", [LOSS_RANK_BINARY] = "rank-binary"};
     return names[loss];
+}
+
+int past_task_best(const struct past_task *past) {
+    int best = -1;
+    for (int i = 0; i < past->n; i++)
+        if (isfinite(past->cost_s[i]) && (best < 0 || past->cost_s[i] < past->cost_s[best]))
+            best = i;
+    return best;
+}
+
+float past_task_score(const struct past_task *past, int best, int i) {
+    return best >= 0 && isfinite(past->cost_s[i]) ? (float)(past->cost_s[best] / past->cost_s[i]) : 0;
 }

@@ -45,6 +45,10 @@ struct past_task {
     const double *cost_s; /* seconds, INFINITY for a failure */
     int n;
 };
+/* Number of its fastest point; -1 when all failed. */
+int past_task_best(const struct past_task *past);
+/* Throughput of its point i relative to its fastest: 1 for that, 0 for a failure. */
+float past_task_score(const struct past_task *past, int best, int i);
 
 enum feature_kind { FEATURE_ITERVAR, FEATURE_KNOB, FEATURE_CURVE };
 const char *feature_name(enum feature_kind kind); /* "itervar", "knob", "curve" */
@@ -54,25 +58,25 @@ enum loss_kind { LOSS_REG, LOSS_RANK, LOSS_RANK_BINARY };
 const char *loss_name(enum loss_kind loss); /* "reg", "rank", "rank-binary" */
 
 struct tuner_options {
-    const struct domain *domains; /* the preferred first; AutoTVM's tuners search only that one */
+    const struct domain *domains; /* the preferred first */
     int n_domains;
     uint64_t seed;
     enum feature_kind feature; /* xgb, xgb_rank */
     enum loss_kind loss;       /* xgb */
+    double diversity;          /* xgb, xgb_rank: AutoTVM's diversity_filter_ratio, above 1; 0: none */
     const struct past_task *past;
     int n_past;
 };
 
 struct tuner_class {
     const char *name;
+    bool all_domains; /* else it searches the first one alone */
     /* What the options point at is borrowed and outlives the tuner. */
     struct tuner *(*create)(const struct tuner_options *options);
     /* Up to n new points; fewer only when the space is exhausted. Returns how many. */
     int (*propose)(struct tuner *tuner, struct point *ret, int n);
     /* The cost of a proposed point (or of the baseline, which no tuner proposed). Optional. */
     void (*learn)(struct tuner *tuner, const struct measured *measured);
-    /* True when more trials are not worth their time: the search then ends as by early stopping. NULL: never. */
-    bool (*done)(const struct tuner *tuner);
     struct json_object *(*save)(const struct tuner *tuner); /* caller releases */
     /* `state` as saved; `measured`: all that was learnt, in order. Only on a new tuner. */
     int (*restore)(struct tuner *tuner, struct json_object *state, const struct measured *measured, int n,

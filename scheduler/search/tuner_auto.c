@@ -6,7 +6,8 @@
  *   2. The best of the estimates, and some spread over the better half of them; what needs no compile first.
  *   3. From then on, in each batch: neighbours in one knob of the best points measured (coordinate descent), the
  *      candidates that a model of all measured points thinks best, and a few on the estimate's word alone.
- * A batch depends only on the seed and on what was heard.
+ * Where a template has a bank, its points come from there, but for those one knob away from the very fastest: what has
+ * its shapes as constants is compiled only for finalists. A batch depends only on the seed and on what was heard.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "scheduler/search/auto_pool.h"
 #include "scheduler/search/neighbour.h"
 #include "scheduler/search/tuner_state.h"
+#include "service/model/workload_distance.h"
 
 enum { SEEDS = 8, FIRST_ROUND = 24, PARENTS = 3, MOST_NEIGHBOURS = 256, MOST_JUDGED = 1024 };
 #define EXPLORED 0.1 /* of a batch, on the estimate's word */
@@ -49,7 +51,7 @@ static void auto_destroy(struct tuner *tuner) {
 }
 
 static bool take(struct tuner *tuner, struct point point, struct point *ret) {
-    if (!point_set_add(&tuner->heard.taken, point, 0))
+    if (!point_set_add(&tuner->heard.taken, point))
         return false;
     *ret = point;
     return true;
@@ -57,26 +59,13 @@ static bool take(struct tuner *tuner, struct point point, struct point *ret) {
 
 /* ---- 1. the past ---- */
 
-static int64_t best_of(const struct past_task *past) {
-    int best = -1;
-    for (int i = 0; i < past->n; i++)
-        if (isfinite(past->cost_s[i]) && (best < 0 || past->cost_s[i] < past->cost_s[best]))
-            best = i;
-    return best < 0 ? -1 : past->index[best];
-}
-
-static double work_distance(const struct domain *a, const struct domain *b) {
-    return fabs(log2((double)workload_flops(a->workload) + 1) - log2((double)workload_flops(b->workload) + 1)) +
-           fabs(log2((double)workload_bytes(a->workload) + 1) - log2((double)workload_bytes(b->workload) + 1));
-}
-
 /* The nearest past task not used yet, or -1. `used`: one flag a task. */
 static int nearest_past(const struct tuner *tuner, const char *used, int domain) {
     int best = -1;
     double least = INFINITY;
     for (int p = 0; p < tuner->options.n_past; p++) {
         const struct past_task *past = &tuner->options.past[p];
-        double distance = work_distance(&tuner->options.domains[domain], &past->domain);
+        double distance = workload_distance(tuner->options.domains[domain].workload, past->domain.workload);
         if (!used[p] && past->domain.template == tuner->options.domains[domain].template && distance < least) {
             least = distance;
             best = p;
@@ -93,10 +82,11 @@ static int propose_past(struct tuner *tuner, struct point *ret, int n) {
     for (int d = 0; d < tuner->options.n_domains; d++)
         for (int tries = 0; got < n && tries < SEEDS && (p = nearest_past(tuner, used, d)) >= 0; tries++) {
             const struct past_task *past = &tuner->options.past[p];
-            int64_t best = best_of(past);
+            int best = past_task_best(past);
             used[p] = 1;
             if (best >= 0) {
-                struct point point = {d, neighbour_map(tuner->options.domains[d].space, past->domain.space, best)};
+                struct point point = {
+                    d, neighbour_map(tuner->options.domains[d].space, past->domain.space, past->index[best])};
                 got +=
                     isfinite(auto_estimate(&tuner->options.domains[d], point.index)) && take(tuner, point, &ret[got]);
             }
@@ -107,34 +97,29 @@ static int propose_past(struct tuner *tuner, struct point *ret, int n) {
 
 /* ---- 2. the estimates ---- */
 
-static bool any_banked(const struct tuner *tuner) {
-    return tuner->pool.n > 0 && tuner->options.domains[tuner->pool.points[0].point.domain].template->banked;
-}
-
-static int propose_estimated(struct tuner *tuner, struct point *ret, int n, bool banked_only) {
+static int propose_estimated(struct tuner *tuner, struct point *ret, int n, bool bank_only) {
     int got = 0;
     for (int i = 0; i < tuner->pool.n && got < n; i++)
-        if (!banked_only || tuner->pool.points[i].banked)
+        if (!bank_only || !tuner->pool.points[i].compiles)
             got += take(tuner, tuner->pool.points[i].point, &ret[got]);
     return got;
 }
 
 /* From the better half of the order, evenly. */
-static int propose_spread(struct tuner *tuner, struct point *ret, int n, bool banked_only) {
+static int propose_spread(struct tuner *tuner, struct point *ret, int n) {
     int got = 0, half = (tuner->pool.n + 1) / 2;
     for (int tries = 0; half > 0 && tries < 8 * n && got < n; tries++) {
         const struct pool_point *at = &tuner->pool.points[rng_below(&tuner->rng, (uint64_t)half)];
-        if (!banked_only || at->banked)
+        if (!at->compiles)
             got += take(tuner, at->point, &ret[got]);
     }
     return got;
 }
 
 static int propose_first(struct tuner *tuner, struct point *ret, int n) {
-    bool banked = any_banked(tuner);
     int got = propose_past(tuner, ret, n < SEEDS ? n : SEEDS);
-    got += propose_estimated(tuner, ret + got, (n - got + 1) / 2, banked);
-    got += propose_spread(tuner, ret + got, n - got, banked);
+    got += propose_estimated(tuner, ret + got, (n - got + 1) / 2, true);
+    got += propose_spread(tuner, ret + got, n - got);
     return got;
 }
 
@@ -189,13 +174,14 @@ static int fastest(const struct heard *heard, int *ret, int most) {
 }
 
 /* The untaken points one knob away from a measured one, without those that a hard limit rules out. */
-static int neighbours_of(const struct tuner *tuner, struct point parent, struct point *ret, int most) {
+static int neighbours_of(const struct tuner *tuner, struct point parent, bool bank_only, struct point *ret, int most) {
     const struct domain *domain = &tuner->options.domains[parent.domain];
     int64_t index[MOST_NEIGHBOURS];
     int n = neighbour_list(domain->space, parent.index, index, MOST_NEIGHBOURS), got = 0;
     for (int i = 0; i < n && got < most; i++) {
         struct point point = {parent.domain, index[i]};
-        if (!point_set_has(&tuner->heard.taken, point) && isfinite(auto_estimate(domain, point.index)))
+        if (!point_set_has(&tuner->heard.taken, point) && isfinite(auto_estimate(domain, point.index)) &&
+            !(bank_only && auto_compiles(domain, point.index)))
             ret[got++] = point;
     }
     return got;
@@ -205,20 +191,24 @@ static int propose_descent(struct tuner *tuner, struct point *ret, int n) {
     struct point points[PARENTS * MOST_NEIGHBOURS];
     int parents[PARENTS], count = 0, n_parents = fastest(&tuner->heard, parents, PARENTS);
     for (int p = 0; p < n_parents; p++)
-        count += neighbours_of(tuner, tuner->heard.list[parents[p]].point, points + count, MOST_NEIGHBOURS);
+        count += neighbours_of(tuner, tuner->heard.list[parents[p]].point, p > 0, points + count, MOST_NEIGHBOURS);
     return take_best(tuner, points, count, ret, n);
+}
+
+static bool is_open(const struct tuner *tuner, const struct pool_point *at) {
+    return !at->compiles && !point_set_has(&tuner->heard.taken, at->point);
 }
 
 static int propose_modelled(struct tuner *tuner, struct point *ret, int n) {
     struct point points[MOST_JUDGED];
     int count = 0;
     for (int i = 0; i < tuner->pool.n && count < MOST_JUDGED / 2; i++)
-        if (!point_set_has(&tuner->heard.taken, tuner->pool.points[i].point))
+        if (is_open(tuner, &tuner->pool.points[i]))
             points[count++] = tuner->pool.points[i].point;
     for (int i = 0; i < MOST_JUDGED / 2 && tuner->pool.n > 0; i++) {
-        struct point point = tuner->pool.points[rng_below(&tuner->rng, (uint64_t)tuner->pool.n)].point;
-        if (!point_set_has(&tuner->heard.taken, point))
-            points[count++] = point;
+        const struct pool_point *at = &tuner->pool.points[rng_below(&tuner->rng, (uint64_t)tuner->pool.n)];
+        if (is_open(tuner, at))
+            points[count++] = at->point;
     }
     return take_best(tuner, points, count, ret, n);
 }
@@ -230,6 +220,7 @@ static int propose_learned(struct tuner *tuner, struct point *ret, int n) {
     int explored = (int)lround(n * EXPLORED);
     int got = propose_descent(tuner, ret, (n - explored + 1) / 2);
     got += propose_modelled(tuner, ret + got, n - explored - got);
+    got += propose_estimated(tuner, ret + got, n - got, true);
     return got + propose_estimated(tuner, ret + got, n - got, false);
 }
 
@@ -272,6 +263,7 @@ static int auto_restore(struct tuner *tuner, struct json_object *state, const st
 
 const struct tuner_class tuner_auto = {
     .name = "auto",
+    .all_domains = true,
     .create = auto_create,
     .propose = auto_propose,
     .learn = auto_learn,

@@ -118,7 +118,7 @@ static bool make_new(struct tuner *tuner, int64_t *index) {
     space_digits(tuner->space, *index, digit);
     for (int tries = 0; tries < 64 * tuner->space->n_knobs; tries++) {
         *index = space_index(tuner->space, digit);
-        if (point_set_add(&tuner->heard.taken, (struct point){0, *index}, 0))
+        if (point_set_add(&tuner->heard.taken, (struct point){0, *index}))
             return true;
         mutate(tuner->space, (int)rng_below(&tuner->rng, (uint64_t)tuner->space->n_knobs), digit, &tuner->rng);
     }
@@ -151,7 +151,8 @@ static void next_generation(struct tuner *tuner) {
 
 static void ga_learn(struct tuner *tuner, const struct measured *measured) {
     heard_add(&tuner->heard, measured);
-    for (int i = 0; i < tuner->next; i++)
+    /* A gene not proposed yet may be known as well: the baseline is measured before any. */
+    for (int i = 0; i < tuner->n_genes; i++)
         if (tuner->genes[i].index == measured->point.index && tuner->genes[i].score == UNHEARD) {
             tuner->genes[i].score = isfinite(measured->cost_s) && measured->cost_s > 0 ? 1 / measured->cost_s : 0;
             tuner->scored++;
@@ -214,7 +215,7 @@ static int ga_restore(struct tuner *tuner, struct json_object *state, const stru
     tuner->scored = 0;
     for (int i = 0; i < tuner->n_genes; i++) {
         tuner->scored += tuner->genes[i].score != UNHEARD;
-        point_set_add(&tuner->heard.taken, (struct point){0, tuner->genes[i].index}, 0);
+        point_set_add(&tuner->heard.taken, (struct point){0, tuner->genes[i].index});
     }
     for (int i = 0; i < n; i++)
         heard_add(&tuner->heard, &measured[i]);

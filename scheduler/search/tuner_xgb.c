@@ -52,7 +52,7 @@ static void xgb_destroy(struct tuner *tuner) {
 static bool next_of_plan(struct tuner *tuner, struct point *ret) {
     while (tuner->next < tuner->n_plan - RANDOM_LAST) {
         *ret = (struct point){0, tuner->plan[tuner->next++]};
-        if (point_set_add(&tuner->heard.taken, *ret, 0))
+        if (point_set_add(&tuner->heard.taken, *ret))
             return true;
     }
     return false;
@@ -73,8 +73,8 @@ static void make_plan(struct tuner *tuner) {
     if (!tuner->scorer)
         tuner->scorer = scorer_new(&tuner->options, tuner->loss, PLAN);
     if (scorer_learn(tuner->scorer, &tuner->heard, &error) < 0 ||
-        annealing_plan(&tuner->annealing, tuner->scorer, tuner->options.domains[0].space, &tuner->heard.taken, 0,
-                       &tuner->rng, tuner->plan, PLAN, &tuner->n_plan, &error) < 0)
+        annealing_plan(&tuner->annealing, tuner->scorer, tuner->options.domains[0].space, &tuner->heard.taken,
+                       tuner->options.diversity, &tuner->rng, tuner->plan, PLAN, &tuner->n_plan, &error) < 0)
         log_error(LOG_WARN, "the cost model failed; the next trials are drawn at random", &error);
 }
 

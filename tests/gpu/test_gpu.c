@@ -519,6 +519,11 @@ static const char *const tuned_keys[] = {
     "{stride=2x2, dilation=1x1, pad=1x1x1x1, groups=96} bias act=clip:0:6",
     "conv2d(f32:nhwc:1x32x28x28, f32:row:32x32x3x3) -> f32:nhwc:1x32x28x28 "
     "{stride=1x1, dilation=2x2, pad=2x2x2x2, groups=1}",
+    "conv2d(f32:row:1x32x28x28, f32:row:64x8x3x3, f32:row:64) -> f32:row:1x64x28x28 "
+    "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=4} bias act=clip:0:6",
+    "conv2d(f32:row:1x96x56x56, f32:row:96x1x3x3, f32:row:96) -> f32:row:1x96x28x28 "
+    "{stride=2x2, dilation=1x1, pad=1x1x1x1, groups=96} bias act=clip:0:6",
+    "dense(f32:row:64x48, f32:row:64x48, f32:row:64, f32:row:64x64) -> f32:row:64x64 bias residual act=relu",
     "dense(f32:row:1x512, f32:row:1000x512, f32:row:1000) -> f32:row:1x1000 bias",
     "dense(f32:row:32x2048, f32:row:1000x2048, f32:row:1000) -> f32:row:32x1000 bias",
 };

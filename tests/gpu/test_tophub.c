@@ -3,7 +3,7 @@
  * Every published record of a tuning log, built and run on the GPU: each must map to its workload and configuration,
  * give the plain kernel's answer and be timed.
  *
- *     test_tophub [LOG]            default tests/data/tophub_cuda.log
+ *     test_tophub [LOG]            default tophub/cuda.log in the shared folder ($WARPTUNE_SHARED, or ../shared)
  *
  * The records are spread over a few processes of this program (`test_tophub part LOG I OF`), which measure side by
  * side: correctness is at stake here, not time. Without a GPU it says so and succeeds.
@@ -20,6 +20,7 @@
 #include "gpu/template/autotvm_log.h"
 #include "gpu/template/autotvm_map.h"
 #include "service/base/file.h"
+#include "tests/unit/tophub_log.h"
 
 extern char **environ;
 
@@ -117,5 +118,7 @@ int main(int argc, char **argv) {
         printf("# skipped: %s\n0 passed, 0 failed\n", error.text);
         return 0;
     }
-    return run_all(argv[0], argc > 1 ? argv[1] : "tests/data/tophub_cuda.log");
+    char path[TOPHUB_MAX_PATH];
+    const char *log = argc > 1 ? argv[1] : tophub_log(path);
+    return log ? run_all(argv[0], log) : 0;
 }

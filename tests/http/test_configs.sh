@@ -3,7 +3,7 @@
 # Configurations over HTTP: logs imported with bad lines among them, exported and imported again, listed in pages, looked
 # up; logs cleaned. What is of use depends on the templates there are; the plain ones are always there.
 . "$(dirname "$0")/lib.sh"
-log=$(dirname "$0")/../data/tophub_cuda.log
+log=${WARPTUNE_SHARED:-$(dirname "$0")/../../../shared}/tophub/cuda.log
 start_server --no-worker
 ndjson='Content-Type: application/x-ndjson'
 
@@ -33,22 +33,29 @@ export_to() {
 # ---- the published log ----
 request "nothing known" 200 "$api/configs"
 ok "nothing known: empty" grep -q '"configs":\[\]' "$work/body"
-import "published log" 200 "$log"
-ok "published log: lines" [ "$(field lines)" = 265 ]
-ok "published log: none bad" [ "$(field bad)" = 0 ]
-ok "published log: none failed" [ "$(field failed)" = 0 ]
-ok "published log: all accounted for" [ $(($(field imported) + $(field stale))) = 265 ]
-ok "published log: kept or slower" [ $(($(field kept) + $(field slower))) = "$(field imported)" ]
-imported=$(field imported)
-if [ "$imported" -gt 0 ]; then
-    ok "published log: under no local device" grep -q '"device_keys":\["cuda/titanx","cuda/v100"\]' "$work/body"
-    ok "published log: says so" grep -q 'Pass device=' "$work/body"
+published_log() {
+    import "published log" 200 "$log"
+    ok "published log: lines" [ "$(field lines)" = 265 ]
+    ok "published log: none bad" [ "$(field bad)" = 0 ]
+    ok "published log: none failed" [ "$(field failed)" = 0 ]
+    ok "published log: all accounted for" [ $(($(field imported) + $(field stale))) = 265 ]
+    ok "published log: kept or slower" [ $(($(field kept) + $(field slower))) = "$(field imported)" ]
+    imported=$(field imported)
+    if [ "$imported" -gt 0 ]; then
+        ok "published log: under no local device" grep -q '"device_keys":\["cuda/titanx","cuda/v100"\]' "$work/body"
+        ok "published log: says so" grep -q 'Pass device=' "$work/body"
+    fi
+    export_to "$work/first"
+    import "published log again" 200 "$log"
+    ok "published log again: nothing new" [ "$(field kept)" = 0 ]
+    import "published log for a device" 200 "$log" "?device=cuda/NVIDIA%20H200/sm_90a/132"
+    ok "published log for a device: as many" [ "$(field imported)" = "$imported" ]
+}
+if [ -r "$log" ]; then
+    published_log
+else
+    echo "# skipped: there is no tuning log $log"
 fi
-export_to "$work/first"
-import "published log again" 200 "$log"
-ok "published log again: nothing new" [ "$(field kept)" = 0 ]
-import "published log for a device" 200 "$log" "?device=cuda/NVIDIA%20H200/sm_90a/132"
-ok "published log for a device: as many" [ "$(field imported)" = "$imported" ]
 
 # ---- bad lines ----
 {

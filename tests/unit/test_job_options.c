@@ -38,12 +38,13 @@ Test(job_options, only_the_model_is_required) {
 }
 
 Test(job_options, reads_back_what_it_writes) {
-    struct json_object *body = parse(
-        "{\"model_id\": \"m\", \"device\": \"cpu\", \"layout\": \"nchw\", \"batch\": 4, \"priority\": -3,"
-        "\"tuner\": {\"name\": \"gridsearch\", \"trials\": 7, \"early_stopping\": 5, \"seed\": 11,"
-        "\"feature\": \"curve\", \"loss\": \"rank-binary\", \"template\": \"conv2d_direct.cpu\"}, \"reuse\": false,"
-        "\"measure\": {\"number\": 2, \"repeat\": 5, \"min_repeat_ms\": 1.5, \"timeout_s\": 3},"
-        "\"budget_s\": 60, \"key\": \"lab\", \"labels\": {\"ci\": \"yes\"}}");
+    struct json_object *body =
+        parse("{\"model_id\": \"m\", \"device\": \"cpu\", \"layout\": \"nchw\", \"batch\": 4, \"priority\": -3,"
+              "\"tuner\": {\"name\": \"gridsearch\", \"trials\": 7, \"early_stopping\": 5, \"seed\": 11,"
+              "\"feature\": \"curve\", \"loss\": \"rank-binary\", \"diversity_filter_ratio\": 1.5, \"template\": "
+              "\"conv2d_direct.cpu\"}, \"reuse\": false,"
+              "\"measure\": {\"number\": 2, \"repeat\": 5, \"min_repeat_ms\": 1.5, \"timeout_s\": 3},"
+              "\"budget_s\": 60, \"key\": \"lab\", \"labels\": {\"ci\": \"yes\"}}");
     struct job_options first, second;
     struct error error = {0};
     cr_assert_eq(job_options_read(body, &first, &error), 0, "%s", error.text);
@@ -57,6 +58,7 @@ Test(job_options, reads_back_what_it_writes) {
     cr_assert_eq(second.seed, 11);
     cr_assert_eq(second.feature, FEATURE_CURVE);
     cr_assert_eq(second.loss, LOSS_RANK_BINARY);
+    cr_assert_float_eq(second.diversity, 1.5, 1e-12);
     cr_assert_str_eq(second.template, "conv2d_direct.cpu");
     cr_assert_not(second.reuse);
     cr_assert_eq(second.measure.repeat, 5);
@@ -78,6 +80,8 @@ Test(job_options, names_the_field_at_fault) {
     expect_refused("{\"model_id\": \"m\", \"tuner\": {\"feature\": \"pixels\"}}", "tuner.feature");
     expect_refused("{\"model_id\": \"m\", \"tuner\": {\"loss\": 1}}", "tuner.loss");
     expect_refused("{\"model_id\": \"m\", \"tuner\": {\"template\": \"conv9d.cpu\"}}", "tuner.template");
+    expect_refused("{\"model_id\": \"m\", \"tuner\": {\"diversity_filter_ratio\": 0.5}}",
+                   "tuner.diversity_filter_ratio");
     expect_refused("{\"model_id\": \"m\", \"reuse\": 1}", "reuse");
     expect_refused("{\"model_id\": \"m\", \"measure\": {\"repeat\": 1000}}", "measure.repeat");
     expect_refused("{\"model_id\": \"m\", \"labels\": {\"a\": 1}}", "labels");

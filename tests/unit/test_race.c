@@ -24,6 +24,31 @@ static void run(struct race *race, const double *cost, const double *swing) {
         }
 }
 
+Test(race, the_fastest_are_kept_in_order) {
+    static const double cost[] = {5, 3, INFINITY, 8, 3, 1, 9, 4, 2};
+    static const int64_t order[RACE_FASTEST] = {5, 8, 1, 4, 7};
+    struct fastest fastest = {0};
+    for (int i = 0; i < 9; i++)
+        fastest_add(&fastest, &(struct measured){{0, i}, cost[i]});
+    cr_assert_eq(fastest.n, RACE_FASTEST);
+    for (int i = 0; i < RACE_FASTEST; i++)
+        cr_expect_eq(fastest.list[i].point.index, order[i], "place %d", i);
+}
+
+Test(race, the_runner_up_enters_and_those_that_may_be_as_fast) {
+    static const double cost[] = {1, 1.2, 1.04, 1.06, 1.03};
+    struct fastest fastest = {0};
+    struct race race = {.most_rounds = RACE_MOST_ROUNDS}, apart = race;
+    for (int i = 0; i < 5; i++)
+        fastest_add(&fastest, &(struct measured){{0, i}, cost[i]});
+    race_add_fastest(&race, &fastest);
+    cr_assert_eq(race.n, 3);
+    cr_expect_eq(race.contestants[2].point.index, 2);
+    fastest = (struct fastest){.list = {{{0, 1}, 1}, {{0, 2}, 7}}, .n = 2};
+    race_add_fastest(&apart, &fastest);
+    cr_expect_eq(apart.n, 2);
+}
+
 Test(race, a_clear_one_takes_three_rounds) {
     struct race race = start();
     run(&race, (const double[]){1, 1.5, 3}, (const double[]){0.1, 0.1, 0.1});

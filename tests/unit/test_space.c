@@ -6,6 +6,7 @@
 
 #include "gpu/template/space.h"
 #include "service/base/json.h"
+#include "tophub_log.h"
 
 static const int64_t unroll[] = {0, 512, 1500}, flag[] = {0, 1};
 
@@ -213,12 +214,11 @@ static bool check_record(const char *line) {
 }
 
 Test(space, published_autotvm_records_have_our_indices) {
-    const char *shared = getenv("WARPTUNE_SHARED");
-    char path[4096];
-    snprintf(path, sizeof path, "%s/tophub/cuda.log", shared ? shared : "../shared");
+    char path[TOPHUB_MAX_PATH];
+    if (!tophub_log(path))
+        cr_skip_test("no tuning log");
     FILE *file = fopen(path, "r");
-    if (!file)
-        cr_skip_test("no tuning log at %s", path);
+    cr_assert_not_null(file, "%s", path);
     char *line = NULL;
     size_t size = 0;
     int checked = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tophub_records.h: the published records of AutoTVM's CUDA templates in tests/data/tophub_cuda.log, each with its
- * workload in our own terms.
+ * tophub_records.h: the published records of AutoTVM's CUDA templates (tophub_log.h), each with its workload in our own
+ * terms.
  */
 #ifndef WARPTUNE_TESTS_TOPHUB_RECORDS_H
 #define WARPTUNE_TESTS_TOPHUB_RECORDS_H
@@ -12,6 +12,7 @@
 #include "service/base/buf.h"
 #include "service/base/file.h"
 #include "service/base/json.h"
+#include "tophub_log.h"
 
 struct record {
     char key[512]; /* of the workload */
@@ -74,7 +75,10 @@ static inline int records_of(const char *template, record_fn *fn, void *context)
     struct buf log CLEANUP(buf_release) = BUF_INIT(0);
     struct error error = {0};
     int n = 0;
-    cr_assert_eq(file_read("tests/data/tophub_cuda.log", 1 << 20, &log, &error), 0, "%s", error.text);
+    char path[TOPHUB_MAX_PATH];
+    if (!tophub_log(path))
+        cr_skip_test("no tuning log");
+    cr_assert_eq(file_read(path, 1 << 20, &log, &error), 0, "%s", error.text);
     for (const char *line = buf_str(&log); *line; line += strcspn(line, "\n") + 1)
         n += record_of_line(line, strcspn(line, "\n"), template, fn, context);
     return n;
