@@ -32,7 +32,7 @@ LDLIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lxgboost -ldl -lm
 # Everything but main.c and the module runtime goes into one archive; programs and tests link what they use of it.
 DIRS := service/base service/model service/store gpu/device gpu/template gpu/measure gpu/module scheduler scheduler/search api service
 SRCS := $(filter-out service/main.c,$(wildcard $(addsuffix /*.c,$(DIRS))))
-OBJS := $(SRCS:%.c=$(BUILD)/%.o) $(BUILD)/gen/onnx.pb-c.o $(BUILD)/gen/migrations.o
+OBJS := $(SRCS:%.c=$(BUILD)/%.o) $(BUILD)/gen/onnx.pb-c.o $(BUILD)/gen/migrations.o $(BUILD)/gen/openapi_pieces.o
 LIB := $(BUILD)/libwarptune.a
 PROGRAM := $(BUILD)/warptune
 RUNTIME := $(BUILD)/warptune_module.so
@@ -68,6 +68,14 @@ build/gen/migrations.c: $(wildcard migrations/*.sql) migrations/embed.sh
 	@mkdir -p build/gen
 	sh migrations/embed.sh migrations > $@.tmp && mv $@.tmp $@
 $(BUILD)/gen/migrations.o: build/gen/migrations.c
+	@mkdir -p $(@D)
+	$(call say,CC $<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+build/gen/openapi_pieces.c: $(wildcard api/openapi/*.json) api/openapi/embed.sh
+	@mkdir -p build/gen
+	sh api/openapi/embed.sh api/openapi > $@.tmp && mv $@.tmp $@
+$(BUILD)/gen/openapi_pieces.o: build/gen/openapi_pieces.c
 	@mkdir -p $(@D)
 	$(call say,CC $<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<

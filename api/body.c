@@ -17,6 +17,22 @@ static bool is_type(const char *content_type, const char *type) {
     return strlen(type) == len && strncasecmp(content_type, type, len) == 0;
 }
 
+static int unsupported(struct error *error, const char *field, const char *text) {
+    return error_set(error, ERROR_INVALID, "unsupported-media-type", field, "%s", text);
+}
+
+/* JSON is UTF-8: a `charset` that says otherwise is refused rather than not looked at. */
+static bool is_json(const char *content_type) {
+    if (!is_type(content_type, "application/json"))
+        return false;
+    const char *charset = strcasestr(content_type, "charset=");
+    if (!charset)
+        return true;
+    charset += strlen("charset=");
+    charset += *charset == '"';
+    return strncasecmp(charset, "utf-8", 5) == 0 && strspn(charset + 5, "\"; \t") == strlen(charset + 5);
+}
+
 /* What is spooled to a file: the form's field that may hold it, its media types, what to say otherwise. */
 static const struct spooled {
     const char *field, *types[7], *wanted, *empty;
@@ -102,10 +118,24 @@ static int begin_upload(struct exchange *exchange, struct error *error) {
     for (int i = 0; type && kind->types[i]; i++)
         known |= is_type(type, kind->types[i]);
     if (!known && !is_type(type, "multipart/form-data"))
-        return error_set(error, ERROR_INVALID, "unsupported-media-type", NULL, "%s", kind->wanted);
+        return unsupported(error, "Content-Type", kind->wanted);
     if (!known && multipart_new(type, kind->field, spool, exchange, &exchange->multipart, error) < 0)
         return -1;
     return open_spool(exchange, error);
+}
+
+/* The headers that say what the body is. */
+static int check_type(const struct request *request, struct error *error) {
+    const char *encoding = request_header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    if (encoding && strcasecmp(encoding, "identity") != 0)
+        return unsupported(error, MHD_HTTP_HEADER_CONTENT_ENCODING, "A body is taken as it is, not compressed.");
+    if (request_header_count(request, MHD_HTTP_HEADER_CONTENT_TYPE) > 1)
+        return error_set(error, ERROR_INVALID, "bad-header", MHD_HTTP_HEADER_CONTENT_TYPE,
+                         "Content-Type is given more than once.");
+    const char *type = request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    if (request->route->body == BODY_JSON && (!type || !is_json(type)))
+        return unsupported(error, MHD_HTTP_HEADER_CONTENT_TYPE, "The body must be application/json, in UTF-8.");
+    return 0;
 }
 
 int body_begin(struct exchange *exchange, struct error *error) {
@@ -118,13 +148,15 @@ int body_begin(struct exchange *exchange, struct error *error) {
             return error_set(error, ERROR_INVALID, "unexpected-body", NULL, "This request takes no body.");
         return 0;
     }
+    if (length < 0)
+        return error_set(error, ERROR_INVALID, "length-required", MHD_HTTP_HEADER_CONTENT_LENGTH,
+                         "This request needs a body: announce it by Content-Length, or send it chunked.");
     if (length != INT64_MAX && length > body_limit(exchange))
         return too_large(exchange, error);
+    if (check_type(&exchange->request, error) < 0)
+        return -1;
     if (spooled_of(exchange))
         return begin_upload(exchange, error);
-    const char *type = request_header(&exchange->request, MHD_HTTP_HEADER_CONTENT_TYPE);
-    if (!type || !is_type(type, "application/json"))
-        return error_set(error, ERROR_INVALID, "unsupported-media-type", NULL, "The body must be application/json.");
     buf_init(&exchange->body, (size_t)body_limit(exchange));
     return 0;
 }

@@ -79,7 +79,7 @@ static int read_cursor(struct request *request, const char *cursor, struct confi
     const char *bar = cursor ? strchr(cursor, '|') : NULL;
     if (!cursor)
         return 0;
-    if (!bar)
+    if (!bar || strlen(cursor) > CONFIG_MAX_WORKLOAD + CONFIG_MAX_DEVICE_KEY + 1)
         return error_set(error, ERROR_INVALID, "bad-query", "cursor", "'cursor' is none that a page of this list had.");
     ret->after_workload = arena_strndup(request->arena, cursor, (size_t)(bar - cursor));
     ret->after_device_key = bar + 1;
@@ -92,8 +92,7 @@ int config_page(struct request *request, struct response *ret, struct error *err
     const char *cursor, *next = NULL;
     int n;
     bool more;
-    if (read_text(request, "cursor", CONFIG_MAX_WORKLOAD + CONFIG_MAX_DEVICE_KEY + 1, &cursor, error) < 0 ||
-        page_read(request, &cursor, &filter.limit, error) < 0 || read_filter(request, &filter, error) < 0 ||
+    if (page_read(request, &cursor, &filter.limit, error) < 0 || read_filter(request, &filter, error) < 0 ||
         read_cursor(request, cursor, &filter, error) < 0 ||
         config_list(request->api->db, &filter, request->arena, &configs, &n, &more, error) < 0)
         return -1;

@@ -10,6 +10,7 @@
 
 #include <microhttpd.h>
 
+#include "api/cors.h"
 #include "api/executor.h"
 #include "api/http.h"
 #include "api/hub.h"
@@ -35,6 +36,7 @@ struct exchange {
     struct work work;
     enum phase phase;
     const char *target; /* as sent */
+    const char *allow;  /* the methods that the path takes, once that has to be said */
     int64_t started_ns;
     struct buf body;     /* BODY_JSON */
     struct sha256 *hash; /* of a spooled body, as the next two */
@@ -46,9 +48,12 @@ struct exchange {
 /* Hands work to the executor for quick, or slow, handlers; the connection that it is for is suspended. Never waits. */
 int server_submit(struct server *server, enum route_run run, struct work *work, struct error *error) MUST_CHECK;
 struct api *server_api(struct server *server);
+const struct cors *server_cors(const struct server *server);
 
 /* How often a header is there. */
 int request_header_count(const struct request *request, const char *name);
+/* All values of a header whose value is a list, as one; NULL when it is not there. */
+const char *request_header_list(const struct request *request, const char *name);
 
 /* Checks the headers that announce a body, against the route; makes ready to take it. */
 int body_begin(struct exchange *exchange, struct error *error) MUST_CHECK;

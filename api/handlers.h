@@ -11,10 +11,14 @@ route_handler job_submit, job_page, job_show, job_events;                     /*
 route_handler job_do_cancel, job_do_pause, job_do_resume, job_do_retry;       /* jobs.c */
 route_handler job_log, job_config, job_module;                                /* job_results.c */
 route_handler job_records;                                                    /* job_records.c */
+route_handler job_report;                                                     /* job_report.c */
+route_handler golden_put, golden_show, golden_remove;                         /* golden.c */
+route_handler golden_page, golden_diff;                                       /* golden.c */
 route_handler config_page, config_lookup, config_export;                      /* configs.c */
 route_handler config_import;                                                  /* config_import.c */
 route_handler records_clean;                                                  /* records_clean.c */
 route_handler device_page, worker_page;                                       /* devices.c */
 route_handler health_show, readiness_show, metrics_show;                      /* operations.c */
+route_handler openapi_show;                                                   /* openapi.c */
 
 #endif

@@ -47,6 +47,7 @@ struct route {
     enum route_run run;
     const char *queries; /* names of the query parameters it knows, separated by spaces; others are refused */
     const char *summary;
+    const char *makes; /* media types of its answers, separated by spaces; NULL: application/json; "": no body */
 };
 
 /* All routes; the last row has no method. */
@@ -116,7 +117,7 @@ struct buf *request_buf(struct request *request, size_t max);
 
 /* `value` is released. */
 void response_json(struct request *request, struct response *ret, int status, struct json_object *value);
-/* JSON that was written into a request_buf; ERROR_LIMIT when it did not fit. */
+/* JSON that was written into a request_buf; ERROR_INTERNAL when it did not fit. */
 int response_written(struct request *request, struct response *ret, int status, struct buf *json,
                      struct error *error) MUST_CHECK;
 void response_text(struct request *request, struct response *ret, int status, const char *content_type,

@@ -7,7 +7,7 @@
 #include "gpu/measure/measure.h"
 
 /* How many trials ended with each error, and one text of each. */
-static void write_errors(struct buf *out, const struct task_row *task) {
+void job_write_errors(struct buf *out, const struct task_row *task) {
     write_object(out, "errors");
     for (int i = 0; i < TASK_ERROR_COUNT; i++)
         if (task->errors[i] || i == TRIAL_OK)
@@ -44,7 +44,7 @@ static void write_task(struct buf *out, const struct task_row *task) {
     write_text(out, "template", task->template && *task->template ? task->template : NULL);
     write_int(out, "trials_planned", task->trials_planned);
     write_int(out, "trials_done", task->trials_done);
-    write_errors(out, task);
+    job_write_errors(out, task);
     write_fixed(out, "best_us", task->best_s * 1e6);
     write_fixed(out, "baseline_us", task->baseline_s * 1e6);
     write_fixed(out, "spread_us", task->best_spread_s * 1e6);
@@ -53,6 +53,7 @@ static void write_task(struct buf *out, const struct task_row *task) {
     write_double(out, "floor_s", task->floor_s);
     write_fixed(out, "search_s", task->search_s);
     write_text(out, "stop_reason", task->stop_reason);
+    write_raw(out, "served_by", task->served);
     write_time(out, "started_at", task->started_us);
     write_time(out, "finished_at", task->finished_us);
     write_end(out, '}');

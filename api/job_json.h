@@ -8,5 +8,7 @@
 
 /* One object; with its tasks when the row has them. */
 void job_write(struct buf *out, const struct job_row *job);
+/* A task's errors and error_texts, into the object that is open. */
+void job_write_errors(struct buf *out, const struct task_row *task);
 
 #endif

@@ -74,6 +74,7 @@ static int write_provenance(struct request *request, struct buf *out, const stru
     write_text(out, "stop_reason", task->stop_reason);
     write_time(out, "finished_at", task->finished_us);
     write_raw(out, "measured", own ? config->provenance : NULL);
+    write_raw(out, "served_by", task->served);
     write_end(out, '}');
     return 0;
 }

@@ -13,7 +13,7 @@
 #include "service/base/clock.h"
 #include "service/base/json.h"
 
-enum { MOST_JOB = 64 << 20, MOST_LIST = 256 << 20, MOST_KEY = 255, MOST_WAIT_S = 300 };
+enum { MOST_JOB = 64 << 20, MOST_LIST = 256 << 20, MOST_KEY = 255, MOST_WAIT_S = 300, MOST_EVENT_DIGITS = 18 };
 
 static int answer_job(struct request *request, struct response *ret, int status, const struct job_row *job,
                       struct error *error) {
@@ -98,6 +98,8 @@ int job_page(struct request *request, struct response *ret, struct error *error)
     struct job_row *jobs;
     int n;
     bool more;
+    if (filter.model_id && !uuid_valid(filter.model_id))
+        return error_set(error, ERROR_INVALID, "bad-query", "model_id", "'%.64s' is no model's id.", filter.model_id);
     if (page_read(request, &filter.after, &filter.limit, error) < 0 ||
         job_list(request->api->db, &filter, request->arena, &jobs, &n, &more, error) < 0)
         return -1;
@@ -109,8 +111,23 @@ int job_page(struct request *request, struct response *ret, struct error *error)
     return response_page(request, ret, json, more ? jobs[n - 1].id : NULL, error);
 }
 
+/*
+ * For `fail=1`: the job's end as a status, so that `curl --fail` tells a script. 200: it succeeded. 424: it failed or
+ * was cancelled, with its error as the problem. 202: it has not ended yet, look again.
+ */
+static int answer_by_end(struct request *request, struct response *ret, const struct job_row *job,
+                         struct error *error) {
+    if (job->state == JOB_FAILED)
+        return error_set(error, ERROR_CONFLICT, "job-failed", NULL, "Job %s failed with %s: %.800s", job->id,
+                         job->error_code, job->error_text);
+    if (job->state == JOB_CANCELLED)
+        return error_set(error, ERROR_CONFLICT, "job-cancelled", NULL, "Job %s was cancelled.", job->id);
+    return answer_job(request, ret, job->state == JOB_SUCCEEDED ? 200 : 202, job, error);
+}
+
 /* Each look has an arena of its own, because a request that waits may look many times before it answers. */
-static int look_at_job(struct request *request, struct response *ret, int64_t wait_s, struct error *error) {
+static int look_at_job(struct request *request, struct response *ret, int64_t wait_s, bool by_end,
+                       struct error *error) {
     struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
     const char *id = request->params[0];
     struct job_row *job;
@@ -120,17 +137,18 @@ static int look_at_job(struct request *request, struct response *ret, int64_t wa
     if (!request->wait_until)
         request->wait_until = deadline_in_s((double)wait_s);
     if (job_state_ended(job->state) || clock_now_ns() >= request->wait_until)
-        return answer_job(request, ret, 200, job, error);
+        return by_end ? answer_by_end(request, ret, job, error) : answer_job(request, ret, 200, job, error);
     *ret = (struct response){.kind = RESPONSE_WAIT, .job_id = id, .seen = seen, .fd = -1};
     return 0;
 }
 
 int job_show(struct request *request, struct response *ret, struct error *error) {
-    int64_t wait_s;
-    if (request_query_int(request, "wait", 0, MOST_WAIT_S, 0, &wait_s, error) < 0)
+    int64_t wait_s, by_end;
+    if (request_query_int(request, "wait", 0, MOST_WAIT_S, 0, &wait_s, error) < 0 ||
+        request_query_int(request, "fail", 0, 1, 0, &by_end, error) < 0)
         return -1;
-    return wait_s ? look_at_job(request, ret, wait_s, error)
-                  : answer_by_id(request, ret, 200, request->params[0], error);
+    return wait_s || by_end ? look_at_job(request, ret, wait_s, by_end, error)
+                            : answer_by_id(request, ret, 200, request->params[0], error);
 }
 
 /* ---- follow ---- */
@@ -138,12 +156,14 @@ int job_show(struct request *request, struct response *ret, struct error *error)
 /* Where the client was: Last-Event-ID when it comes again by itself, else `after`. */
 static int read_after(const struct request *request, int64_t *ret, struct error *error) {
     const char *text = request_header(request, "Last-Event-ID");
+    if (request_query_int(request, "after", 0, INT64_C(1) << 53, 0, ret, error) < 0)
+        return -1;
     if (!text || !*text)
-        return request_query_int(request, "after", 0, INT64_MAX, 0, ret, error);
+        return 0;
     char *end;
     errno = 0;
     long long number = strtoll(text, &end, 10);
-    if (*end || errno || number < 0)
+    if (text[0] < '0' || text[0] > '9' || *end || errno || end - text > MOST_EVENT_DIGITS)
         return error_set(error, ERROR_INVALID, "bad-header", "Last-Event-ID",
                          "Last-Event-ID is '%.40s', but must be the number of an event.", text);
     *ret = number;

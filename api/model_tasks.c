@@ -29,6 +29,16 @@ static int read_options(const struct request *request, struct inspect_options *r
     return request_query_int(request, "batch", 1, 65536, 0, &ret->batch, error);
 }
 
+/* A network that gets too large with this batch is wrong input, whatever it gets too much of. */
+static int inspect(struct request *request, const char *path, const struct inspect_options *options,
+                   struct model_summary **ret, struct error *error) {
+    if (model_inspect(path, options, deadline_in_s(INSPECT_S), request->arena, ret, error) == 0)
+        return 0;
+    if (error->class == ERROR_LIMIT)
+        error->class = ERROR_INVALID;
+    return -1;
+}
+
 static void write_config(struct buf *out, const char *name, const struct config_row *config) {
     write_object(out, name);
     config_write_members(out, config);
@@ -81,7 +91,7 @@ int model_tasks(struct request *request, struct response *ret, struct error *err
     if (read_options(request, &options, error) < 0 ||
         model_get(request->api->db, request->params[0], request->arena, &model, error) < 0 ||
         blob_fetch(request->api->db, cache, model->sha256, path, sizeof path, error) < 0 ||
-        model_inspect(path, &options, deadline_in_s(INSPECT_S), request->arena, &summary, error) < 0)
+        inspect(request, path, &options, &summary, error) < 0)
         return -1;
     struct buf *json = request_buf(request, MOST_TASKS);
     write_object(json, NULL);

@@ -94,13 +94,15 @@ static void write_summary(struct buf *out, const struct model_summary *summary) 
 static int read_name(const struct request *request, const char **ret, struct error *error) {
     const char *name = request_query(request, "name");
     size_t len = name ? strlen(name) : 0;
-    if (name && (len == 0 || len > MOST_NAME))
-        return error_set(error, ERROR_INVALID, "bad-query", "name", "A model's name has 1 to %d bytes.", MOST_NAME);
-    for (size_t at = 0, n; at < len; at += n) {
+    int characters = 0;
+    for (size_t at = 0, n; at < len; at += n, characters++) {
         n = utf8_sequence(name + at, len - at);
         if (n == 0 || (unsigned char)name[at] < 0x20)
             return error_set(error, ERROR_INVALID, "bad-query", "name", "A model's name is printable UTF-8 text.");
     }
+    if (name && (characters == 0 || characters > MOST_NAME))
+        return error_set(error, ERROR_INVALID, "bad-query", "name", "A model's name has 1 to %d characters.",
+                         MOST_NAME);
     *ret = name ? name : "model";
     return 0;
 }

@@ -2,6 +2,7 @@
 /* operations.c: is it alive, is it ready, how is it doing. */
 #include "api/handlers.h"
 #include "api/server.h"
+#include "api/stats.h"
 #include "service/base/clock.h"
 #include "service/store/db.h"
 #include "service/store/job_store.h"
@@ -42,16 +43,13 @@ static void put(struct buf *out, const char *name, const char *label, const char
 }
 
 static void put_server(struct buf *out, struct api *api) {
-    static const char *const classes[] = {"0xx", "1xx", "2xx", "3xx", "4xx", "5xx"};
     describe(out, "info", "gauge", "The program.");
     put(out, "info", "version", WARPTUNE_VERSION, 1);
     describe(out, "uptime_seconds", "gauge", "Since the server started.");
     put(out, "uptime_seconds", NULL, NULL, (clock_now_ns() - api->started_ns) / NS_PER_S);
-    describe(out, "http_responses_total", "counter", "Answers sent, by class of status.");
-    for (size_t i = 2; i < ARRAY_COUNT(classes); i++)
-        put(out, "http_responses_total", "class", classes[i], (long long)atomic_load(&api->answers[i]));
     describe(out, "waiters", "gauge", "Long polls and event streams that sleep.");
     put(out, "waiters", NULL, NULL, hub_waiting(api->hub));
+    stats_write(api->stats, out);
 }
 
 static void put_pool(struct buf *out, struct db *db) {

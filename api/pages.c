@@ -10,7 +10,8 @@ int page_read(const struct request *request, const char **ret_cursor, int *ret_l
     int64_t limit;
     if (request_query_int(request, "limit", 1, PAGE_MOST, PAGE_DEFAULT, &limit, error) < 0)
         return -1;
-    *ret_cursor = request_query(request, "cursor");
+    const char *cursor = request_query(request, "cursor");
+    *ret_cursor = cursor && *cursor ? cursor : NULL;
     *ret_limit = (int)limit;
     return 0;
 }

@@ -7,7 +7,7 @@
 
 enum { PAGE_DEFAULT = 50, PAGE_MOST = 500 };
 
-/* The query parameters; *ret_cursor NULL: from the start. */
+/* The query parameters; *ret_cursor NULL: from the start, as for an empty one. */
 int page_read(const struct request *request, const char **ret_cursor, int *ret_limit, struct error *error) MUST_CHECK;
 /*
  * Ends the list that `json` is in the middle of ({"models":[…): the bracket, `next` (NULL: the last page) and the

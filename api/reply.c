@@ -37,6 +37,8 @@ static enum range_result parse_range(const char *text, int64_t bytes, struct ran
             return RANGE_NONE;
         if (tail == 0)
             return RANGE_BAD;
+        if (bytes == 0) /* the whole of nothing: no range can say that */
+            return RANGE_NONE;
         first = tail < bytes ? bytes - tail : 0;
     } else {
         if (!parse_number(&text, &first) || *text++ != '-')
@@ -61,21 +63,45 @@ static struct MHD_Response *empty_response(void) {
     return MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
 }
 
+static struct MHD_Response *text_response(const struct response *response) {
+    /* The text lives in the request's arena, which outlives the response. */
+    return MHD_create_response_from_buffer(response->len, (void *)(uintptr_t)response->text, MHD_RESPMEM_PERSISTENT);
+}
+
+/* The file's own headers do not go with the problem, and its descriptor is closed with the request. */
+static struct MHD_Response *bad_range(struct exchange *exchange, unsigned *status) {
+    struct response *response = &exchange->response;
+    struct request *request = &exchange->request;
+    struct error error;
+    error_set(&error, ERROR_INVALID, "range-not-satisfiable", MHD_HTTP_HEADER_RANGE, "There are only %lld bytes.",
+              (long long)response->bytes);
+    response->etag = NULL;
+    response->n_headers = 0;
+    response_problem(request, response, &error);
+    response_header(request, response, MHD_HTTP_HEADER_CONTENT_RANGE,
+                    arena_printf(request->arena, "bytes */%" PRId64, response->bytes));
+    *status = (unsigned)response->status;
+    return text_response(response);
+}
+
+static enum range_result asked_range(const struct exchange *exchange, struct range *ret) {
+    const struct response *response = &exchange->response;
+    const struct request *request = &exchange->request;
+    const char *if_range = request_header(request, MHD_HTTP_HEADER_IF_RANGE);
+    if (strcmp(request->method, MHD_HTTP_METHOD_GET) != 0 || response->status != 200 ||
+        (if_range && (!response->etag || strcmp(if_range, response->etag) != 0)))
+        return RANGE_NONE;
+    return parse_range(request_header(request, MHD_HTTP_HEADER_RANGE), response->bytes, ret);
+}
+
 static struct MHD_Response *file_response(struct exchange *exchange, unsigned *status) {
     struct response *response = &exchange->response;
     struct request *request = &exchange->request;
     struct range range = {0, response->bytes};
-    enum range_result found = RANGE_NONE;
-    const char *if_range = request_header(request, MHD_HTTP_HEADER_IF_RANGE);
-    if (!if_range || (response->etag && strcmp(if_range, response->etag) == 0))
-        found = parse_range(request_header(request, MHD_HTTP_HEADER_RANGE), response->bytes, &range);
+    enum range_result found = asked_range(exchange, &range);
+    if (found == RANGE_BAD)
+        return bad_range(exchange, status);
     response_header(request, response, MHD_HTTP_HEADER_ACCEPT_RANGES, "bytes");
-    if (found == RANGE_BAD) {
-        *status = MHD_HTTP_RANGE_NOT_SATISFIABLE;
-        response_header(request, response, MHD_HTTP_HEADER_CONTENT_RANGE,
-                        arena_printf(request->arena, "bytes */%" PRId64, response->bytes));
-        return empty_response();
-    }
     if (found == RANGE_OK) {
         *status = MHD_HTTP_PARTIAL_CONTENT;
         response_header(request, response, MHD_HTTP_HEADER_CONTENT_RANGE,
@@ -89,6 +115,38 @@ static struct MHD_Response *file_response(struct exchange *exchange, unsigned *s
     return made;
 }
 
+/* Pages draw themselves with their own styles and scripts, and talk to this server alone; nobody frames them. */
+static const char page_policy[] =
+    "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; img-src 'self' data:; connect-src "
+    "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+static void add_security(const struct response *response, struct MHD_Response *made) {
+    MHD_add_response_header(made, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(made, "Referrer-Policy", "no-referrer");
+    /* What has a tag may be kept, but is asked for again before it is used: who may read it can change. */
+    MHD_add_response_header(made, MHD_HTTP_HEADER_CACHE_CONTROL, response->etag ? "private, no-cache" : "no-store");
+    if (response->content_type && strncmp(response->content_type, "text/html", 9) == 0)
+        MHD_add_response_header(made, "Content-Security-Policy", page_policy);
+}
+
+/* What lets pages of other origins read the answer, and on OPTIONS what they may ask for. */
+static void add_cors(const struct exchange *exchange, struct MHD_Response *made) {
+    const struct cors *cors = server_cors(exchange->server);
+    const struct request *request = &exchange->request;
+    const char *allowed = cors_allow(cors, request_header(request, MHD_HTTP_HEADER_ORIGIN));
+    if (cors_varies(cors))
+        MHD_add_response_header(made, MHD_HTTP_HEADER_VARY, "Origin");
+    if (!allowed)
+        return;
+    MHD_add_response_header(made, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+    MHD_add_response_header(made, "Access-Control-Expose-Headers", CORS_RESPONSE_HEADERS);
+    if (!exchange->allow || !request_header(request, "Access-Control-Request-Method"))
+        return;
+    MHD_add_response_header(made, "Access-Control-Allow-Methods", exchange->allow);
+    MHD_add_response_header(made, "Access-Control-Allow-Headers", CORS_REQUEST_HEADERS);
+    MHD_add_response_header(made, "Access-Control-Max-Age", CORS_MAX_AGE_S);
+}
+
 static void add_headers(struct exchange *exchange, struct MHD_Response *made) {
     struct response *response = &exchange->response;
     if (response->content_type)
@@ -98,9 +156,8 @@ static void add_headers(struct exchange *exchange, struct MHD_Response *made) {
     for (int i = 0; i < response->n_headers; i++)
         MHD_add_response_header(made, response->headers[i][0], response->headers[i][1]);
     MHD_add_response_header(made, "X-Request-Id", exchange->request.id);
-    MHD_add_response_header(made, "X-Content-Type-Options", "nosniff");
-    if (!response->etag)
-        MHD_add_response_header(made, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    add_security(response, made);
+    add_cors(exchange, made);
 }
 
 struct MHD_Response *response_make(struct exchange *exchange, unsigned *ret_status) {
@@ -116,9 +173,7 @@ struct MHD_Response *response_make(struct exchange *exchange, unsigned *ret_stat
     } else if (response->kind == RESPONSE_EVENTS) {
         made = event_stream_make(exchange);
     } else {
-        /* The text lives in the request's arena, which outlives the response. */
-        made =
-            MHD_create_response_from_buffer(response->len, (void *)(uintptr_t)response->text, MHD_RESPMEM_PERSISTENT);
+        made = text_response(response);
     }
     if (made)
         add_headers(exchange, made);

@@ -22,7 +22,8 @@ int request_query_int(const struct request *request, const char *name, int64_t m
     char *end;
     errno = 0;
     long long number = strtoll(text, &end, 10);
-    if (end == text || *end || errno || number < min || number > max)
+    bool has_digits = text[0] == '-' || (text[0] >= '0' && text[0] <= '9'); /* strtoll takes spaces and '+', too */
+    if (!has_digits || end == text || *end || errno || number < min || number > max)
         return error_set(error, ERROR_INVALID, "bad-query", name,
                          "'%s' is '%.40s', but must be a whole number from %lld to %lld.", name, text, (long long)min,
                          (long long)max);
@@ -52,8 +53,10 @@ struct buf *request_buf(struct request *request, size_t max) {
 }
 
 int response_written(struct request *request, struct response *ret, int status, struct buf *json, struct error *error) {
-    if (buf_check(json, "the answer", error) < 0)
+    if (buf_check(json, "the answer", error) < 0) {
+        error->class = ERROR_INTERNAL; /* the request was right: it is we who cannot say so much at once */
         return -1;
+    }
     response_text(request, ret, status, "application/json", buf_str(json), json->len);
     return 0;
 }
@@ -81,8 +84,10 @@ int problem_status(const struct error *error) {
     static const struct {
         const char *code;
         int status;
-    } by_code[] = {{"method-not-allowed", 405}, {"unsupported-media-type", 415}, {"length-required", 411},
-                   {"too-many-jobs", 429},      {"range-not-satisfiable", 416},  {"request-timeout", 408}};
+    } by_code[] = {
+        {"method-not-allowed", 405}, {"unsupported-media-type", 415}, {"length-required", 411}, {"not-acceptable", 406},
+        {"too-many-jobs", 429},      {"range-not-satisfiable", 416},  {"request-timeout", 408}, {"job-failed", 424},
+        {"job-cancelled", 424}};
     for (size_t i = 0; i < ARRAY_COUNT(by_code); i++)
         if (strcmp(by_code[i].code, error->code) == 0)
             return by_code[i].status;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "service/base/utf8.h"
+
 static int hex_digit(char c) {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -69,6 +71,16 @@ static bool knows_query(const struct route *route, const char *name) {
     return false;
 }
 
+static bool is_utf8(const char *text) {
+    size_t len = strlen(text), n;
+    for (; len; text += n, len -= n) {
+        n = utf8_sequence(text, len);
+        if (n == 0)
+            return false;
+    }
+    return true;
+}
+
 static int parse_queries(struct request *request, const char *text, struct error *error) {
     while (*text) {
         size_t len = strcspn(text, "&"), name_len = strcspn(text, "=&");
@@ -79,8 +91,9 @@ static int parse_queries(struct request *request, const char *text, struct error
                              REQUEST_MAX_QUERIES);
         char *name = decode(request->arena, text, name_len, true),
              *decoded = decode(request->arena, value, value_len, true);
-        if (!name || !decoded)
-            return error_set(error, ERROR_INVALID, "bad-query", NULL, "The query string has a bad percent escape.");
+        if (!name || !decoded || !is_utf8(name) || !is_utf8(decoded))
+            return error_set(error, ERROR_INVALID, "bad-query", NULL,
+                             "The query string has a bad percent escape, or is not UTF-8.");
         if (!knows_query(request->route, name))
             return error_set(error, ERROR_INVALID, "unknown-query", name,
                              "There is no query parameter '%.60s' here. Known: %s.", name,
@@ -113,6 +126,8 @@ int route_request(struct request *request, const char *target, const char **ret_
         allow = arena_printf(request->arena, "%s%s%s%s", allow ? allow : "", allow ? ", " : "", route->method,
                              get ? ", HEAD" : "");
     }
+    if (allow)
+        allow = arena_printf(request->arena, "%s, OPTIONS", allow);
     *ret_allow = allow;
     if (allow)
         return error_set(error, ERROR_CONFLICT, "method-not-allowed", NULL, "%.200s does not take %.20s; it takes %s.",

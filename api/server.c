@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -13,7 +14,11 @@
 #include "api/exchange.h"
 #include "api/guard.h"
 #include "api/listen.h"
+#include "api/negotiate.h"
+#include "api/openapi.h"
 #include "api/router.h"
+#include "api/stats.h"
+#include "api/trace.h"
 #include "service/base/clock.h"
 #include "service/base/log.h"
 
@@ -25,6 +30,7 @@ struct server {
     struct MHD_Daemon *daemon;
     struct executor *quick, *slow;
     struct guard *guard;
+    struct cors *cors;
     int threads;         /* that serve connections */
     atomic_int blocking; /* of them, those that may be waiting for the database */
     char url[160];
@@ -124,7 +130,10 @@ static void run_handler(struct exchange *exchange) {
     struct error error = {0};
     memset(&exchange->response, 0, sizeof exchange->response);
     exchange->response.fd = -1;
-    if (request->route->handle(request, &exchange->response, &error) < 0)
+    log_context("request", request->id);
+    int status = request->route->handle(request, &exchange->response, &error);
+    log_context("request", NULL);
+    if (status < 0)
         fail(exchange, &error);
     else
         exchange->phase = PHASE_READY;
@@ -142,6 +151,10 @@ int server_submit(struct server *server, enum route_run run, struct work *work, 
 
 struct api *server_api(struct server *server) {
     return server->api;
+}
+
+const struct cors *server_cors(const struct server *server) {
+    return server->cors;
 }
 
 static enum MHD_Result hand_over(struct exchange *exchange) {
@@ -191,12 +204,32 @@ static bool client_left(struct MHD_Connection *connection) {
 
 /* ---- answering ---- */
 
+/* Reading changes nothing and comes often: only a log that is asked for everything has it. */
+static bool only_reads(const struct request *request) {
+    const char *method = request->method;
+    return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 ||
+           strcmp(method, MHD_HTTP_METHOD_OPTIONS) == 0;
+}
+
+/* Counts the answer that begins now, and logs it. */
+static void note_answer(const struct exchange *exchange, unsigned status) {
+    const struct request *request = &exchange->request;
+    double seconds = (double)(clock_now_ns() - exchange->started_ns) / NS_PER_S;
+    stats_add(exchange->server->api->stats, request->route, status, request->wait_until ? -1 : seconds);
+    struct log_field fields[] = {{"request", request->id, 0},
+                                 {"method", request->method, 0},
+                                 {"path", request->path ? request->path : "", 0},
+                                 {"status", NULL, status},
+                                 {"ms", NULL, seconds * 1e3}};
+    log_fields(only_reads(request) ? LOG_DEBUG : LOG_INFO, "request", fields, (int)ARRAY_COUNT(fields));
+}
+
 static enum MHD_Result send_response(struct exchange *exchange) {
     unsigned status = MHD_HTTP_INTERNAL_SERVER_ERROR;
     struct MHD_Response *response = response_make(exchange, &status);
     if (!response)
         return MHD_NO;
-    atomic_fetch_add_explicit(&exchange->server->api->answers[status / 100 % 6], 1, memory_order_relaxed);
+    note_answer(exchange, status);
     enum MHD_Result result = MHD_queue_response(exchange->connection, status, response);
     MHD_destroy_response(response);
     return result;
@@ -242,6 +275,26 @@ int request_header_count(const struct request *request, const char *name) {
     return counter.count;
 }
 
+struct value_list {
+    const char *name;
+    struct arena *arena;
+    const char *text; /* so far */
+};
+
+static enum MHD_Result add_value(void *data, enum MHD_ValueKind kind, const char *name, const char *value) {
+    struct value_list *list = data;
+    (void)kind;
+    if (strcasecmp(name, list->name) == 0 && value)
+        list->text = list->text ? arena_printf(list->arena, "%s, %s", list->text, value) : value;
+    return MHD_YES;
+}
+
+const char *request_header_list(const struct request *request, const char *name) {
+    struct value_list list = {name, request->arena, NULL};
+    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_value, &list);
+    return list.text;
+}
+
 static int check_host(const struct request *request, const char *version, struct error *error) {
     int hosts = request_header_count(request, MHD_HTTP_HEADER_HOST);
     if (hosts > 1 || (hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0))
@@ -249,26 +302,67 @@ static int check_host(const struct request *request, const char *version, struct
     return 0;
 }
 
+/* A browser sends other origins' pages' plain POSTs without asking: where it says so, we look. */
+static int check_origin(const struct exchange *exchange, struct error *error) {
+    const struct request *request = &exchange->request;
+    const char *origin = request_header(request, MHD_HTTP_HEADER_ORIGIN);
+    if (!origin || only_reads(request) ||
+        cors_may_change(exchange->server->cors, origin, request_header(request, MHD_HTTP_HEADER_HOST)))
+        return 0;
+    return error_set(error, ERROR_AUTH, "foreign-origin", MHD_HTTP_HEADER_ORIGIN,
+                     "Pages of %.200s may change nothing here; the setting cors-origins can allow it.", origin);
+}
+
+static int check_accept(const struct request *request, struct error *error) {
+    const char *makes = request->route->makes ? request->route->makes : "application/json";
+    if (negotiate_accepts(request_header_list(request, MHD_HTTP_HEADER_ACCEPT), makes))
+        return 0;
+    return error_set(error, ERROR_INVALID, "not-acceptable", MHD_HTTP_HEADER_ACCEPT,
+                     "Accept excludes what this answers with: %s.", makes);
+}
+
+/* A trace that the client is in names the request; else its own number does. */
+static void take_trace(struct request *request) {
+    char trace[TRACE_ID];
+    if (trace_read(request_header(request, "traceparent"), trace))
+        request->id = arena_strdup(request->arena, trace);
+}
+
+static bool announces_body(const struct request *request) {
+    return request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH) ||
+           request_header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+}
+
+/* OPTIONS: the Allow header says it all. */
+static void allow_methods(struct exchange *exchange) {
+    response_text(&exchange->request, &exchange->response, MHD_HTTP_NO_CONTENT, NULL, "", 0);
+    exchange->phase = PHASE_READY;
+}
+
 /* The headers are there: find the route, decide about the body. An error is answered at once. */
 static enum MHD_Result read_headers(struct exchange *exchange, const char *method, const char *version) {
     struct request *request = &exchange->request;
     struct error error = {0};
-    const char *allow = NULL;
     set_busy(exchange->server, exchange->connection, true);
     request->method = arena_strdup(request->arena, method);
-    if (check_host(request, version, &error) == 0 && route_request(request, exchange->target, &allow, &error) == 0 &&
+    take_trace(request);
+    if (check_host(request, version, &error) == 0 &&
+        route_request(request, exchange->target, &exchange->allow, &error) == 0 &&
+        check_origin(exchange, &error) == 0 && check_accept(request, &error) == 0 &&
         body_begin(exchange, &error) == 0) {
         exchange->phase = PHASE_BODY;
         return MHD_YES;
     }
-    if (allow && strcmp(method, MHD_HTTP_METHOD_OPTIONS) == 0)
-        response_text(request, &exchange->response, MHD_HTTP_NO_CONTENT, NULL, "", 0);
+    if (exchange->allow && strcmp(method, MHD_HTTP_METHOD_OPTIONS) == 0)
+        allow_methods(exchange);
     else
         fail(exchange, &error);
-    if (allow)
-        response_header(request, &exchange->response, MHD_HTTP_HEADER_ALLOW, allow);
+    if (exchange->allow)
+        response_header(request, &exchange->response, MHD_HTTP_HEADER_ALLOW, exchange->allow);
     if (strcmp(error.code, "bad-framing") == 0) /* where the next request would begin is not known */
         response_header(request, &exchange->response, MHD_HTTP_HEADER_CONNECTION, "close");
+    else if (!announces_body(request)) /* the answer waits for the next call: one given now ends the connection */
+        return MHD_YES;
     return send_response(exchange);
 }
 
@@ -355,6 +449,7 @@ static struct server *server_new(struct api *api, const struct server_config *co
     server->api = api;
     server->threads = threads_of(config);
     api->started_ns = clock_now_ns();
+    api->stats = stats_new();
     if (getrandom(&server->instance, sizeof server->instance, 0) < 0)
         server->instance = (uint32_t)clock_now_ns();
     pthread_mutex_init(&server->lock, NULL);
@@ -372,7 +467,8 @@ int server_start(struct api *api, const struct server_config *config, struct ser
         return -1;
     struct server *server = server_new(api, config);
     listen_url(fd, server->url, sizeof server->url);
-    if (guard_start(HEAD_S, &server->guard, error) < 0 || executor_new(QUICK_THREADS, &server->quick, error) < 0 ||
+    if (cors_new(config->cors_origins, &server->cors, error) < 0 || openapi_new(&api->openapi, error) < 0 ||
+        guard_start(HEAD_S, &server->guard, error) < 0 || executor_new(QUICK_THREADS, &server->quick, error) < 0 ||
         executor_new(SLOW_THREADS, &server->slow, error) < 0 || start_daemon(server, config, fd, error) < 0) {
         close(fd);
         server_stop(server);
@@ -416,6 +512,9 @@ void server_stop(struct server *server) {
     executor_free(server->quick);
     executor_free(server->slow);
     guard_stop(server->guard);
+    cors_free(server->cors);
+    openapi_free(server->api->openapi);
+    stats_free(server->api->stats);
     pthread_cond_destroy(&server->idle);
     pthread_mutex_destroy(&server->lock);
     free(server);

@@ -9,7 +9,6 @@
 #ifndef WARPTUNE_API_SERVER_H
 #define WARPTUNE_API_SERVER_H
 
-#include <stdatomic.h>
 #include <stdint.h>
 
 #include "api/hub.h"
@@ -27,15 +26,17 @@ struct api {
     int64_t max_json_bytes;
     int64_t max_open_jobs;
     int64_t request_timeout_s;
-    /* the server's own, for /metrics */
+    /* the server's own, for /metrics and /openapi.json */
     int64_t started_ns;
-    atomic_ullong answers[6]; /* sent, by the first digit of their status */
+    struct stats *stats;
+    struct openapi *openapi;
 };
 
 struct server_config {
     const char *listen; /* HOST:PORT, [HOST]:PORT */
     int threads;        /* that serve connections; 0: four for each core */
     int max_connections;
+    const char *cors_origins; /* pages of these may read the answers: a list of origins, or "*"; NULL: none */
 };
 
 struct server;

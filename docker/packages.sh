@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that building and testing need and that are missing here. Says what it will do first;
-# does nothing, and needs no network, when all are there.
+# Installs the Debian packages that building and testing need and that are missing here, and for the tests schemathesis
+# from PyPI, into build/contract-venv. Says what it will do first; does nothing, and needs no network, when all are there.
 #
 # usage: packages.sh build|test|runtime
 set -eu
 
 runtime="postgresql gcc libc6-dev"
 build="make pkg-config libpq-dev libjson-c-dev libmicrohttpd-dev libssl-dev libprotobuf-c-dev protobuf-c-compiler libxgboost-dev curl"
-tests="patchelf procps libcriterion-dev clang clang-format clang-tidy libclang-rt-14-dev"
+tests="patchelf procps libcriterion-dev python3-venv clang clang-format clang-tidy libclang-rt-14-dev"
 
 case "${1:-build}" in
     runtime) wanted="$runtime" ;;
@@ -21,7 +21,18 @@ missing=
 for package in $wanted; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
 done
-[ -n "$missing" ] || exit 0
+
+# In an environment of its own, of one version, so that a run says the same tomorrow.
+install_schemathesis() {
+    [ "${1:-build}" = test ] || return 0
+    venv=$(cd "$(dirname "$0")/.." && pwd)/build/contract-venv
+    wanted_version=4.32.5
+    [ "$("$venv/bin/schemathesis" --version 2>/dev/null)" != "schemathesis, version $wanted_version" ] || return 0
+    echo "Installing with pip: schemathesis $wanted_version, into $venv"
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install -q --disable-pip-version-check "schemathesis==$wanted_version"
+}
+[ -n "$missing" ] || { install_schemathesis "$@"; exit; }
 
 echo "Installing with apt:$missing"
 as_root=
@@ -37,3 +48,4 @@ fi
 $as_root apt-get update -qq
 # shellcheck disable=SC2086 # the list is words on purpose
 DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
+install_schemathesis "$@"

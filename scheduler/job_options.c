@@ -119,6 +119,20 @@ static int check_labels(struct json_object *labels, struct error *error) {
     return 0;
 }
 
+/* false, true or "exact". */
+static int read_reuse(struct json_object *body, enum reuse_kind *ret, struct error *error) {
+    struct json_object *value;
+    if (!json_object_object_get_ex(body, "reuse", &value))
+        return 0;
+    if (json_object_is_type(value, json_type_boolean))
+        *ret = json_object_get_boolean(value) ? REUSE_KNOWLEDGE : REUSE_NOTHING;
+    else if (json_object_is_type(value, json_type_string) && strcmp(json_object_get_string(value), "exact") == 0)
+        *ret = REUSE_EXACT;
+    else
+        return error_set(error, ERROR_INVALID, "bad-value", "reuse", "'reuse' must be true, false or \"exact\".");
+    return 0;
+}
+
 int job_options_read(struct json_object *body, struct job_options *ret, struct error *error) {
     static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
     static const char *const precisions[] = {"f32", NULL};
@@ -126,7 +140,7 @@ int job_options_read(struct json_object *body, struct job_options *ret, struct e
     struct job_options options = {.tuner = DEFAULT_TUNER,
                                   .trials = DEFAULT_TRIALS,
                                   .template = "",
-                                  .reuse = true,
+                                  .reuse = REUSE_KNOWLEDGE,
                                   .measure = measure_defaults,
                                   .key = ""};
     struct json_object *tuner = NULL, *measure = NULL;
@@ -139,7 +153,7 @@ int job_options_read(struct json_object *body, struct job_options *ret, struct e
         json_read_int(body, "batch", JSON_OPTIONAL, 0, 65536, &options.batch, error) < 0 ||
         json_read_double(body, "budget_s", JSON_OPTIONAL, 0, 1e7, &options.budget_s, error) < 0 ||
         json_read_int(body, "priority", JSON_OPTIONAL, -100, 100, &options.priority, error) < 0 ||
-        json_read_bool(body, "reuse", JSON_OPTIONAL, &options.reuse, error) < 0 ||
+        read_reuse(body, &options.reuse, error) < 0 ||
         json_read_string(body, "key", JSON_OPTIONAL, 64, &options.key, error) < 0 ||
         json_read_object(body, "tuner", JSON_OPTIONAL, &tuner, error) < 0 ||
         json_read_object(body, "measure", JSON_OPTIONAL, &measure, error) < 0 ||
@@ -182,7 +196,10 @@ struct json_object *job_options_json(const struct job_options *options) {
     json_add(body, "measure", measure);
     json_add_double(body, "budget_s", options->budget_s);
     json_add_int(body, "priority", options->priority);
-    json_add_bool(body, "reuse", options->reuse);
+    if (options->reuse == REUSE_EXACT)
+        json_add_string(body, "reuse", "exact");
+    else
+        json_add_bool(body, "reuse", options->reuse == REUSE_KNOWLEDGE);
     json_add_string(body, "key", options->key);
     json_add(body, "labels", options->labels ? json_object_get(options->labels) : json_object_new_object());
     return body;

@@ -15,6 +15,13 @@
 
 struct json_object;
 
+/* false, true or "exact" in a body. */
+enum reuse_kind {
+    REUSE_NOTHING,   /* start from nothing */
+    REUSE_KNOWLEDGE, /* learn from earlier trials and from shared configurations */
+    REUSE_EXACT,     /* the same, and take what the very same work has found already without a search (reuse.h) */
+};
+
 struct job_options {
     const char *model_id;
     const char *device;    /* "auto" (a GPU, else the CPU), "cpu", "cuda" */
@@ -29,7 +36,7 @@ struct job_options {
     enum loss_kind loss;
     double diversity;     /* AutoTVM's diversity_filter_ratio: 0, or above 1 */
     const char *template; /* the only one searched, for the tasks that it serves; empty: the default ones */
-    bool reuse;           /* learn from earlier trials and from shared configurations; false: start from nothing */
+    enum reuse_kind reuse;
     struct measure_options measure;
     double budget_s;            /* wall clock of the whole search, pauses left out; 0: none */
     int64_t priority;           /* higher first, -100 to 100 */

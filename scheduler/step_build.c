@@ -102,7 +102,12 @@ static const char *result_of(const struct build *build, const struct module_eval
     json_add_double(object, "tuned_p50_us", evaluation->tuned.p50_us);
     json_add_double(object, "tuned_p90_us", evaluation->tuned.p90_us);
     json_add_double(object, "tuned_p99_us", evaluation->tuned.p99_us);
+    json_add_double(object, "tuned_mean_us", evaluation->tuned.mean_us);
     json_add_double(object, "baseline_p50_us", evaluation->baseline.p50_us);
+    json_add_double(object, "baseline_p90_us", evaluation->baseline.p90_us);
+    json_add_double(object, "baseline_p99_us", evaluation->baseline.p99_us);
+    json_add_int(object, "batch", evaluation->batch);
+    json_add_double(object, "samples_per_s", (double)evaluation->batch * 1e6 / evaluation->tuned.mean_us);
     json_add_double(object, "speedup", evaluation->baseline.p50_us / evaluation->tuned.p50_us);
     json_add_int(object, "runs", evaluation->tuned.runs);
     json_add_double(object, "relative_error", evaluation->error);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step_plan.c: what is there to tune: the model's distinct workloads become the job's tasks, on this slot's device. */
+/*
+ * step_plan.c: what is there to tune: the model's distinct workloads become the job's tasks, on this slot's device.
+ * A task whose answer is known already, where that was asked for, is over at once.
+ */
 #include "scheduler/domains.h"
+#include "scheduler/reuse.h"
 #include "scheduler/step.h"
 #include "service/base/clock.h"
 #include "service/model/inspect.h"
@@ -22,6 +26,18 @@ static int planned_trials(struct step *step, const struct job_options *options, 
     return 0;
 }
 
+/* From the record of a search that is over, where the job asks for that and there is one. */
+static int serve(struct step *step, const struct job_options *options, struct task_new *task, struct error *error) {
+    struct reuse_request request = {step->device, options, task->workload, task->trials_planned};
+    struct task_served *served;
+    if (reuse_serve(step->db, &request, step->arena, &served, error) < 0)
+        return -1;
+    task->served = served;
+    if (served)
+        task->trials_planned = 0;
+    return 0;
+}
+
 int step_plan(struct step *step, struct error *error) {
     struct job_row *job;
     struct job_options options;
@@ -40,7 +56,8 @@ int step_plan(struct step *step, struct error *error) {
                                      .count = found->count,
                                      .flops = found->flops,
                                      .bytes = found->bytes};
-        if (planned_trials(step, &options, found->workload, &tasks[i].trials_planned, error) < 0)
+        if (planned_trials(step, &options, found->workload, &tasks[i].trials_planned, error) < 0 ||
+            serve(step, &options, &tasks[i], error) < 0)
             return -1;
     }
     struct plan_result result = {step->device->target.kind, step->device->key, tasks, summary->n_tasks};

@@ -67,7 +67,8 @@ static int load_history(struct tuning *tuning, struct past_task **ret, int *ret_
                                       .n_domains = tuning->n_domains};
     *ret = NULL;
     *ret_count = 0;
-    return tuning->options.reuse ? history_load(step->db, &request, step->arena, ret, ret_count, error) : 0;
+    return tuning->options.reuse != REUSE_NOTHING ? history_load(step->db, &request, step->arena, ret, ret_count, error)
+                                                  : 0;
 }
 
 static int open_search(struct tuning *tuning, struct error *error) {

@@ -39,7 +39,8 @@ static int start(struct parts *parts, struct error *error) {
     const struct settings *settings = &parts->serving.settings;
     struct server_config server = {.listen = settings->listen,
                                    .threads = (int)settings->http_threads,
-                                   .max_connections = (int)settings->max_connections};
+                                   .max_connections = (int)settings->max_connections,
+                                   .cors_origins = settings->cors_origins};
     parts->serving.connections = server_max_queries(&server) + WORKER_CONNECTIONS;
     if (serving_open_database(&parts->serving, true, error) < 0 || drop_spools(parts, error) < 0 ||
         hub_new(parts->serving.database_url, (int)settings->max_waiters, &parts->hub, error) < 0)

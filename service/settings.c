@@ -36,6 +36,8 @@ static const struct setting table[] = {
     TEXT(devices, "devices", "auto", "what to tune on: cpu, cuda:0, a list of them, all, or auto (GPUs, else the CPU)"),
     TEXT(key, "key", "", "a label of this worker that jobs can ask for"),
     TEXT(log_level, "log-level", "info", "debug, info, warn or error"),
+    TEXT(cors_origins, "cors-origins", "",
+         "origins whose web pages may use the interface: https://HOST, http://HOST:PORT, a list of them, or *"),
     FLAG(no_worker, "no-worker", "serve HTTP only; workers run elsewhere"),
     NUMBER(builders, "builders", "0", 0, 256, "compiler processes of each device; 0: one for each core"),
     NUMBER(http_threads, "http-threads", "0", 0, 256, "threads that answer requests; 0: four for each core"),

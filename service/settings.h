@@ -21,6 +21,7 @@ struct settings {
     const char *devices;      /* "cpu,cuda:0", "auto": every GPU, else the CPU; "all" */
     const char *key;          /* label of this worker */
     const char *log_level;
+    const char *cors_origins; /* web pages of these origins may read the answers */
     bool no_worker;
     int64_t builders;     /* compiler processes of each device; 0: one for each core */
     int64_t http_threads; /* 0: four for each core */

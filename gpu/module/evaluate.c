@@ -192,6 +192,11 @@ static int job_from_json(struct json_object *object, struct job *ret, struct err
     return json_read_double(object, "seconds", JSON_REQUIRED, 0, HUGE_VAL, &ret->seconds, error);
 }
 
+static int64_t batch_of(const struct graph *graph) {
+    const struct shape *shape = graph->n_inputs ? &graph->values[graph->inputs[0]].shape : NULL;
+    return shape && shape->rank ? shape->dim[0] : 1;
+}
+
 static int judge(const struct job *job, const struct file_map *map, struct racer racers[2], struct arena *arena,
                  struct json_object *reply, struct error *error) {
     struct onnx_options options = {.batch = job->batch};
@@ -214,6 +219,7 @@ static int judge(const struct job *job, const struct file_map *map, struct racer
     json_add(reply, "tuned", latency_to_json(&tuned));
     json_add(reply, "baseline", latency_to_json(&baseline));
     json_add_double(reply, "error", difference); /* infinity becomes null */
+    json_add_int(reply, "batch", batch_of(graph));
     return 0;
 }
 
@@ -260,7 +266,8 @@ int module_evaluate(const struct module_evaluate_request *request, int64_t deadl
     if (child_call(&call, question, deadline, &reply, &status, error) < 0)
         return error_prefix(error, "Evaluating the module: ");
     if (latency_from_json(reply, "tuned", &evaluation.tuned, error) < 0 ||
-        latency_from_json(reply, "baseline", &evaluation.baseline, error) < 0)
+        latency_from_json(reply, "baseline", &evaluation.baseline, error) < 0 ||
+        json_read_int(reply, "batch", JSON_REQUIRED, 0, INT64_MAX, &evaluation.batch, error) < 0)
         return -1;
     if (json_object_object_get(reply, "error") &&
         json_read_double(reply, "error", JSON_REQUIRED, 0, HUGE_VAL, &evaluation.error, error) < 0)

@@ -41,13 +41,14 @@ double module_error(const float *got, const float *expected, size_t n);
 /*
  * `warptune child evaluate`: one request {model, batch, module, baseline, ordinal, seconds} on standard input; the
  * tuned and the baseline module are timed in turn, and the tuned one's outputs held against eval.h's on a seeded
- * random input. One answer {latency…, baseline…, error} on standard output. Exit status.
+ * random input. One answer {latency…, baseline…, error, batch} on standard output. Exit status.
  */
 int evaluate_child_main(void);
 
 struct module_evaluation {
     struct module_latency tuned, baseline;
-    double error; /* relative to the largest expected output */
+    double error;  /* relative to the largest expected output */
+    int64_t batch; /* samples of one run: the first dimension of the first input */
 };
 
 struct module_evaluate_request {

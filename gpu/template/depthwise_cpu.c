@@ -249,8 +249,9 @@ static double estimate(const struct workload *workload, const struct target *tar
     int64_t tiles = (c.high - c.low) / c.tile_x, edges = c.out[1] - tiles * c.tile_x;
     double taps = (double)(c.window[0].taps * c.window[1].taps), pixels = (double)c.tile_x;
     double tile = taps * fmax((pixels + 1) / 2, 2) + 2 * pixels + 10, edge = taps * 3 + 20;
-    double vectors = (double)(c.channels / c.lanes + c.channels % c.lanes);
-    double row = ((double)tiles * tile + (double)edges * edge) * vectors + (c.order ? 10 : 10 * vectors);
+    int64_t vectors = c.channels / c.lanes + c.channels % c.lanes;
+    double row =
+        ((double)tiles * tile + (double)edges * edge) * (double)vectors + (double)(c.order ? 10 : 10 * vectors);
     double row_bytes = (double)(c.window[1].in * c.window[0].stride + c.out[1]) * (double)c.channels * sizeof(float);
     double again = c.order || row_bytes * (double)c.rows < (double)target->cache_bytes / 2
                        ? 1

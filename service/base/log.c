@@ -2,6 +2,7 @@
 #include "service/base/log.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -127,6 +128,31 @@ void log_line(enum log_level level, const char *format, ...) {
     utf8_scrub(message);
     struct line line;
     line_start(&line, level, message);
+    line_end(&line);
+}
+
+static void put_number(struct line *line, const char *key, double number) {
+    char text[40];
+    put(line, ",", 1);
+    put_string(line, key);
+    put(line, text, (size_t)snprintf(text, sizeof text, isfinite(number) ? ":%.10g" : ":null", number));
+}
+
+void log_fields(enum log_level level, const char *message, const struct log_field *fields, int n) {
+    if (level < threshold)
+        return;
+    struct line line;
+    char value[VALUE_SIZE * 4];
+    line_start(&line, level, message);
+    for (int i = 0; i < n; i++) {
+        if (!fields[i].text) {
+            put_number(&line, fields[i].key, fields[i].number);
+            continue;
+        }
+        snprintf(value, sizeof value, "%s", fields[i].text);
+        utf8_scrub(value);
+        put_field(&line, fields[i].key, value);
+    }
     line_end(&line);
 }
 

@@ -24,6 +24,12 @@ void log_context(const char *key, const char *value);
 
 /* A message in words. Invalid UTF-8 and control characters are escaped. */
 void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
+/* A message with fields of its own: numbers where `text` is NULL. */
+struct log_field {
+    const char *key, *text;
+    double number;
+};
+void log_fields(enum log_level level, const char *message, const struct log_field *fields, int n);
 /* Logs an error value with its class, code and field: «what: text». */
 void log_error(enum log_level level, const char *what, const struct error *error);
 

@@ -25,7 +25,7 @@ static const struct statement get = {
                                      "t.trials_planned,"
                                      " t.trials_done, t.errors, t.error_texts, t.best_template, t.best_index, "
                                      "t.best_entity, t.best_s,"
-                                     " t.best_spread_s, t.baseline_s, t.floor_s, t.search_s, t.stop_reason, "
+                                     " t.best_spread_s, t.baseline_s, t.floor_s, t.search_s, t.stop_reason, t.served, "
                                      "t.started_at, t.finished_at "
                                      "FROM jobs j LEFT JOIN tasks t ON t.job_id = j.id WHERE j.id = $1 ORDER BY "
                                      "t.number"};
@@ -117,6 +117,7 @@ static int read_task(struct row *row, struct arena *arena, struct task_row *ret,
     ret->floor_s = row_double(row);
     ret->search_s = row_double(row);
     ret->stop_reason = row_raw(row);
+    ret->served = row_raw(row);
     ret->started_us = row_time(row);
     ret->finished_us = row_time(row);
     return 0;

@@ -46,6 +46,7 @@ struct task_row {
     double floor_s;          /* no kernel can be faster; INFINITY: not known */
     double search_s;         /* spent on it by workers */
     const char *stop_reason; /* NULL while it runs */
+    const char *served;      /* JSON text: the record that served it ("reused"); NULL: it was searched */
     int64_t started_us, finished_us;
 };
 

@@ -10,6 +10,11 @@ static const struct statement set_device = {"complete_set_device",
 static const struct statement insert_task = {
     "complete_insert_task", "INSERT INTO tasks (job_id, number, workload, name, count, flops, bytes, trials_planned) "
                             "VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"};
+static const struct statement serve_task = {
+    "complete_serve_task",
+    "UPDATE tasks SET state = 'succeeded', stop_reason = 'reused', served = $3, template = $4, best_template = $4,"
+    " best_index = $5, best_entity = $6, best_s = $7, best_spread_s = $8, baseline_s = $9, floor_s = $10,"
+    " started_at = now(), finished_at = now() WHERE job_id = $1 AND number = $2"};
 static const struct statement begin_task = {
     "complete_begin_task", "UPDATE tasks t SET state = 'running', template = $3, trials_planned = $4, floor_s = $5,"
                            " started_at = coalesce(t.started_at, now()) FROM tasks old WHERE t.job_id = $1 "
@@ -38,6 +43,22 @@ struct completion {
 
 /* --- Plan --- */
 
+static int serve(struct pg *pg, const char *job_id, int task, const struct task_served *served, struct error *error) {
+    struct params params = {0};
+    params_text(&params, job_id);
+    params_int(&params, task);
+    params_text(&params, served->record);
+    params_text(&params, served->template);
+    params_int(&params, served->index);
+    params_text(&params, served->entity);
+    params_double(&params, served->cost_s);
+    params_double(&params, served->spread_s);
+    params_double(&params, served->baseline_s);
+    params_double(&params, served->floor_s > 0 ? served->floor_s : INFINITY);
+    return pg_run(pg, &serve_task, &params, NULL, error) < 0 ? -1
+                                                             : event_add_progress(pg, job_id, task, INFINITY, error);
+}
+
 static int insert_tasks(struct pg *pg, const char *job_id, const struct plan_result *plan, struct error *error) {
     for (int i = 0; i < plan->n_tasks; i++) {
         const struct task_new *task = &plan->tasks[i];
@@ -50,16 +71,27 @@ static int insert_tasks(struct pg *pg, const char *job_id, const struct plan_res
         params_int(&params, task->flops);
         params_int(&params, task->bytes);
         params_int(&params, task->trials_planned);
-        if (pg_run(pg, &insert_task, &params, NULL, error) < 0)
+        if (pg_run(pg, &insert_task, &params, NULL, error) < 0 ||
+            (task->served && serve(pg, job_id, i, task->served, error) < 0))
             return -1;
     }
     return 0;
 }
 
+static int tasks_to_search(const struct plan_result *plan) {
+    int n = 0;
+    for (int i = 0; i < plan->n_tasks; i++)
+        n += !plan->tasks[i].served;
+    return n;
+}
+
 static int log_plan(struct pg *pg, const char *job_id, const struct plan_result *plan, struct error *error) {
     char text[256];
-    snprintf(text, sizeof text, "%d %s to tune on %.160s.", plan->n_tasks, plan->n_tasks == 1 ? "task" : "tasks",
-             plan->device_key);
+    int left = tasks_to_search(plan);
+    size_t len = (size_t)snprintf(text, sizeof text, "%d %s to tune on %.160s.", left, left == 1 ? "task" : "tasks",
+                                  plan->device_key);
+    if (left < plan->n_tasks)
+        snprintf(text + len, sizeof text - len, " %d served by earlier searches.", plan->n_tasks - left);
     struct json_object *data CLEANUP(json_put_p) = json_object_new_object();
     json_add_string(data, "level", "info");
     json_add_string(data, "text", text);
@@ -78,7 +110,7 @@ static int complete_plan(struct pg *pg, void *data, struct error *error) {
     if (item_end(pg, completion->item, &state, error) < 0 || pg_run(pg, &set_device, &params, NULL, error) < 0 ||
         insert_tasks(pg, job_id, plan, error) < 0 || log_plan(pg, job_id, plan, error) < 0)
         return -1;
-    return plan->n_tasks ? queue_add_tasks(pg, job_id, error) : queue_add(pg, job_id, WORK_BUILD, -1, error);
+    return tasks_to_search(plan) ? queue_add_tasks(pg, job_id, error) : queue_add(pg, job_id, WORK_BUILD, -1, error);
 }
 
 int queue_complete_plan(struct db *db, const struct work_item *item, const struct plan_result *result,

@@ -63,14 +63,25 @@ int queue_put_back(struct db *db, const struct work_item *item, double delay_s, 
 int queue_yield(struct db *db, const struct claimant *claimant, const struct work_item *item, double promise,
                 bool *ret_given_up, struct error *error) MUST_CHECK;
 
+/* A task that is over before it began, by the record of an earlier search. */
+struct task_served {
+    const char *record; /* JSON text: which */
+    const char *template;
+    int64_t index;
+    const char *entity;                  /* JSON text */
+    double cost_s, spread_s, baseline_s; /* baseline INFINITY: not known */
+    double floor_s;                      /* 0: not known */
+};
+
 struct task_new {
     const char *workload, *name;
     int count;
     int64_t flops, bytes;
     int64_t trials_planned;
+    const struct task_served *served; /* NULL: it is to be searched */
 };
 
-/* What a plan found. The tasks are tuned on the device class; a plan without tasks goes straight to the build. */
+/* What a plan found. The tasks are tuned on the device class; without one to search it goes straight to the build. */
 struct plan_result {
     const char *device_kind, *device_key;
     const struct task_new *tasks;

@@ -74,6 +74,23 @@ request() {
     fi
 }
 
+# raw NAME STATUS TEXT: sends bytes as they are (printf escapes) and looks at the status of the first answer.
+raw() {
+    { printf "$3"; sleep 0.4; } | curl -sSN --max-time 3 "telnet://127.0.0.1:${url##*:}" >"$work/body" 2>/dev/null
+    got=$(sed -n '1s/^HTTP\/1\.[01] \([0-9]*\).*/\1/p' "$work/body")
+    ok "$1: status ${got:-none}, expected $2" [ "$got" = "$2" ]
+}
+
+# answers N: so many answers came, wherever in a line one begins.
+answers() {
+    [ "$(grep -ao 'HTTP/1\.[01] [0-9][0-9][0-9] ' "$work/body" | wc -l)" = "$1" ]
+}
+
+# header NAME: its value in the last answer; empty when it is not there.
+header() {
+    tr -d '\r' <"$work/headers" | sed -n "s/^$1: *//Ip"
+}
+
 # post NAME STATUS PATH JSON
 post() {
     request "$1" "$2" -H 'Content-Type: application/json' -d "$4" "$api$3"

@@ -33,7 +33,7 @@ Test(job_options, only_the_model_is_required) {
     cr_assert_eq(options.feature, FEATURE_ITERVAR);
     cr_assert_eq(options.loss, LOSS_REG);
     cr_assert_str_eq(options.template, "");
-    cr_assert(options.reuse);
+    cr_assert_eq(options.reuse, REUSE_KNOWLEDGE);
     json_object_put(body);
 }
 
@@ -87,6 +87,27 @@ Test(job_options, names_the_field_at_fault) {
     expect_refused("{\"model_id\": \"m\", \"labels\": {\"a\": 1}}", "labels");
     expect_refused("{\"model_id\": \"m\", \"budget_s\": -1}", "budget_s");
     expect_refused("{\"model_id\": \"m\", \"webhook_url\": \"http://x\"}", "webhook_url");
+}
+
+static enum reuse_kind reuse_of(const char *text) {
+    struct json_object *body = parse(text), *written;
+    struct job_options options, again;
+    struct error error = {0};
+    cr_assert_eq(job_options_read(body, &options, &error), 0, "%s", error.text);
+    written = job_options_json(&options);
+    cr_assert_eq(job_options_read(written, &again, &error), 0, "%s", error.text);
+    cr_expect_eq(again.reuse, options.reuse, "%s comes back as another", text);
+    json_object_put(written);
+    json_object_put(body);
+    return options.reuse;
+}
+
+Test(job_options, reuse_is_true_false_or_exact) {
+    cr_expect_eq(reuse_of("{\"model_id\": \"m\", \"reuse\": true}"), REUSE_KNOWLEDGE);
+    cr_expect_eq(reuse_of("{\"model_id\": \"m\", \"reuse\": false}"), REUSE_NOTHING);
+    cr_expect_eq(reuse_of("{\"model_id\": \"m\", \"reuse\": \"exact\"}"), REUSE_EXACT);
+    expect_refused("{\"model_id\": \"m\", \"reuse\": \"near\"}", "reuse");
+    expect_refused("{\"model_id\": \"m\", \"reuse\": null}", "reuse");
 }
 
 Test(job_options, a_wrong_name_is_answered_with_the_right_ones) {

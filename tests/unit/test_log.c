@@ -49,6 +49,26 @@ Test(log, a_line_is_an_object_with_time_level_and_message) {
     cr_assert_null(next_line());
 }
 
+Test(log, a_message_may_have_fields_of_its_own) {
+    struct log_field fields[] = {{"path", "/v1/\"\n\xff", 0}, {"status", NULL, 404}, {"ms", NULL, 0.25}};
+    log_init(LOG_INFO);
+    log_context("request", "r1");
+    log_fields(LOG_INFO, "request", fields, 3);
+    log_fields(LOG_DEBUG, "dropped", fields, 3);
+    rewind(captured);
+    CLEANUP(json_put_p) struct json_object *line = next_line();
+    double ms = 0;
+    int64_t status = 0;
+    cr_assert_str_eq(field(line, "message"), "request");
+    cr_assert_str_eq(field(line, "request"), "r1");
+    cr_assert_str_eq(field(line, "path"), "/v1/\"\n?");
+    cr_assert_eq(json_read_int(line, "status", JSON_REQUIRED, 0, 1000, &status, NULL), 0);
+    cr_assert_eq(json_read_double(line, "ms", JSON_REQUIRED, 0, 1, &ms, NULL), 0);
+    cr_assert_eq(status, 404);
+    cr_assert_eq(ms, 0.25);
+    cr_assert_null(next_line());
+}
+
 Test(log, lines_below_the_level_are_dropped) {
     struct error error = {.class = ERROR_IO};
     log_init(LOG_ERROR);
