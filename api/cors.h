@@ -17,9 +17,9 @@ struct cors;
 /* What a page may send, and what it may see, beyond the headers that are always allowed. */
 #define CORS_REQUEST_HEADERS \
     "Accept, Authorization, Content-Type, Idempotency-Key, If-None-Match, If-Range, Last-Event-ID, Range, traceparent"
-#define CORS_RESPONSE_HEADERS                                                                                    \
-    "Accept-Ranges, Content-Disposition, Content-Range, ETag, Link, Location, Retry-After, Warptune-Bad-Lines, " \
-    "Warptune-Records, X-Request-Id"
+#define CORS_RESPONSE_HEADERS                                                                                      \
+    "Accept-Ranges, Content-Disposition, Content-Range, ETag, Idempotency-Replayed, Link, Location, Retry-After, " \
+    "Warptune-Bad-Lines, Warptune-Records, X-Request-Id"
 #define CORS_MAX_AGE_S "7200" /* how long a browser may remember a preflight's answer */
 
 /*

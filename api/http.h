@@ -19,6 +19,7 @@
 #include "service/base/error.h"
 
 struct api;
+struct idempotency_key;
 struct json_object;
 struct request;
 struct response;
@@ -78,6 +79,8 @@ struct request {
     struct request_upload upload; /* BODY_UPLOAD, BODY_RECORDS */
     int64_t wait_until;           /* deadline that the handler chose the first time it waited; 0 before that */
     void *connection;             /* the server's; NULL in tests */
+    /* That the handler is to keep with its answer, where it does so itself; NULL: none. */
+    const struct idempotency_key *idempotency;
 };
 
 /* A query parameter, or NULL. */

@@ -5,15 +5,18 @@
 #include <string.h>
 
 #include "api/handlers.h"
+#include "api/idempotency.h"
 #include "api/job_json.h"
 #include "api/json_write.h"
 #include "api/pages.h"
 #include "api/server.h"
+#include "api/webhooks.h"
 #include "scheduler/job_options.h"
 #include "service/base/clock.h"
 #include "service/base/json.h"
+#include "service/base/webhook_sign.h"
 
-enum { MOST_JOB = 64 << 20, MOST_LIST = 256 << 20, MOST_KEY = 255, MOST_WAIT_S = 300, MOST_EVENT_DIGITS = 18 };
+enum { MOST_JOB = 64 << 20, MOST_LIST = 256 << 20, MOST_WAIT_S = 300, MOST_EVENT_DIGITS = 18 };
 
 static int answer_job(struct request *request, struct response *ret, int status, const struct job_row *job,
                       struct error *error) {
@@ -32,33 +35,60 @@ static int answer_by_id(struct request *request, struct response *ret, int statu
 
 /* ---- submit ---- */
 
-/* Idempotency-Key: NULL when there is none. */
-static int read_key(const struct request *request, const char **ret, struct error *error) {
-    const char *key = request_header(request, "Idempotency-Key");
-    size_t len = key ? strlen(key) : 0;
-    for (const char *c = key; c && *c; c++)
-        if (*c < 0x21 || *c > 0x7e)
-            len = 0;
-    if (key && (len == 0 || len > MOST_KEY))
-        return error_set(error, ERROR_INVALID, "bad-header", "Idempotency-Key",
-                         "An Idempotency-Key is 1 to %d visible ASCII characters.", MOST_KEY);
-    *ret = key;
+struct submission {
+    struct request *request;
+    struct response *response;
+    const char *made_secret; /* the webhook's, when it is ours: shown this once; NULL */
+};
+
+static int answer_submitted(struct submission *submission, const struct job_row *job, struct error *error) {
+    struct request *request = submission->request;
+    struct response *ret = submission->response;
+    struct buf *json = request_buf(request, MOST_JOB), *whole = request_buf(request, MOST_JOB);
+    job_write(json, job);
+    if (submission->made_secret) {
+        write_object(whole, NULL);
+        write_members(whole, buf_str(json));
+        write_text(whole, "webhook_secret", submission->made_secret);
+        write_end(whole, '}');
+    }
+    *ret = (struct response){.fd = -1};
+    response_header(request, ret, "Location", arena_printf(request->arena, "/v1/jobs/%s", job->id));
+    return response_written(request, ret, 202, submission->made_secret ? whole : json, error);
+}
+
+/* In the job's transaction. */
+static int answer_for_key(void *data, const struct job_row *job, struct idempotency_answer *ret, struct error *error) {
+    struct submission *submission = data;
+    if (answer_submitted(submission, job, error) < 0)
+        return -1;
+    idempotency_answer_of(submission->response, ret);
     return 0;
 }
 
-/* A repeated request finds the job that it made the first time; the same key with another request is a mistake. */
-static int check_same(const struct job_row *job, const char *options, struct error *error) {
-    if (strcmp(job->options, options) == 0)
+/* The secret that deliveries are signed with: the client's, or one made for it. */
+static int choose_secret(const struct job_options *options, struct submission *submission, const char **ret,
+                         struct error *error) {
+    struct request *request = submission->request;
+    if (!options->webhook_url)
         return 0;
-    return error_set(error, ERROR_CONFLICT, "idempotency-key-reused", "Idempotency-Key",
-                     "This Idempotency-Key belongs to job %s, which was asked for with other options.", job->id);
+    if (webhook_check_url(request, options->webhook_url, error) < 0)
+        return -1;
+    *ret = options->webhook_secret;
+    if (!*ret) {
+        char *made = arena_alloc(request->arena, WEBHOOK_SECRET_TEXT);
+        webhook_secret_make(made);
+        *ret = submission->made_secret = made;
+    }
+    return 0;
 }
 
-static int create(struct request *request, const struct job_options *options, struct job_row **ret,
-                  struct error *error) {
+static int create(struct submission *submission, const struct job_options *options, struct error *error) {
     struct json_object *json CLEANUP(json_put_p) = job_options_json(options);
-    char id[UUID_TEXT], made[UUID_TEXT];
+    struct request *request = submission->request;
+    char id[UUID_TEXT];
     bool created;
+    struct job_row *row;
     uuid_make(id);
     struct job_new job = {.id = id, /* so that a retry after a lost commit finds it */
                           .model_id = options->model_id,
@@ -67,26 +97,30 @@ static int create(struct request *request, const struct job_options *options, st
                           .priority = (int)options->priority,
                           .options = json_text(json, NULL),
                           .labels = options->labels ? json_text(options->labels, NULL) : NULL,
+                          .webhook_url = options->webhook_url,
+                          .idempotency = request->idempotency,
+                          .answer = answer_for_key,
+                          .answer_data = submission,
                           .max_open = request->api->max_open_jobs};
-    if (read_key(request, &job.idempotency_key, error) < 0 ||
-        job_create(request->api->db, &job, made, &created, error) < 0 ||
-        job_get(request->api->db, made, request->arena, ret, error) < 0)
+    if (choose_secret(options, submission, &job.webhook_secret, error) < 0 ||
+        job_create(request->api->db, &job, id, &created, error) < 0)
         return -1;
-    return created ? 0 : check_same(*ret, job.options, error);
+    if (request->idempotency) /* the answer was written with the job */
+        return 0;
+    if (job_get(request->api->db, id, request->arena, &row, error) < 0)
+        return -1;
+    return answer_submitted(submission, row, error);
 }
 
 int job_submit(struct request *request, struct response *ret, struct error *error) {
+    struct submission submission = {.request = request, .response = ret};
     struct job_options options;
-    struct job_row *job;
     if (job_options_read(request->json, &options, error) < 0)
         return -1;
     if (!uuid_valid(options.model_id))
         return error_set(error, ERROR_NOT_FOUND, "no-such-model", "model_id", "There is no model %.64s.",
                          options.model_id);
-    if (create(request, &options, &job, error) < 0)
-        return -1;
-    response_header(request, ret, "Location", arena_printf(request->arena, "/v1/jobs/%s", job->id));
-    return answer_job(request, ret, 202, job, error);
+    return create(&submission, &options, error);
 }
 
 /* ---- look ---- */

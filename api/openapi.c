@@ -53,6 +53,16 @@ static void respond(struct json_object *responses, const char *status, const cha
     json_add(responses, status, response);
 }
 
+static void take_key(struct json_object *operation) {
+    struct json_object *parameters = member(operation, "parameters"), *parameter = json_object_new_object();
+    if (!parameters) {
+        parameters = json_object_new_array();
+        json_add(operation, "parameters", parameters);
+    }
+    json_add_string(parameter, "$ref", "#/components/parameters/idempotency_key");
+    json_object_array_add(parameters, parameter);
+}
+
 static void complete(struct json_object *operation, const struct route *route) {
     struct json_object *responses = member(operation, "responses");
     json_add_string(operation, "summary", route->summary);
@@ -61,6 +71,11 @@ static void complete(struct json_object *operation, const struct route *route) {
     respond(responses, "400", "BadRequest");
     if (strcmp(route->method, "GET") != 0)
         respond(responses, "403", "Forbidden");
+    if (strcmp(route->method, "POST") == 0) {
+        take_key(operation);
+        respond(responses, "409", "Conflict");
+        respond(responses, "422", "KeyReused");
+    }
     if (strchr(route->pattern, '{'))
         respond(responses, "404", "NotFound");
     if (!route->makes || *route->makes)

@@ -87,7 +87,7 @@ int problem_status(const struct error *error) {
     } by_code[] = {
         {"method-not-allowed", 405}, {"unsupported-media-type", 415}, {"length-required", 411}, {"not-acceptable", 406},
         {"too-many-jobs", 429},      {"range-not-satisfiable", 416},  {"request-timeout", 408}, {"job-failed", 424},
-        {"job-cancelled", 424}};
+        {"job-cancelled", 424},      {"idempotency-key-reused", 422}};
     for (size_t i = 0; i < ARRAY_COUNT(by_code); i++)
         if (strcmp(by_code[i].code, error->code) == 0)
             return by_code[i].status;
@@ -120,6 +120,6 @@ void response_problem(struct request *request, struct response *ret, const struc
     json_add_string(problem, "request_id", request->id);
     response_json(request, ret, status, problem);
     ret->content_type = "application/problem+json";
-    if (status == 503 || status == 429)
+    if (status == 503 || status == 429 || strcmp(error->code, "idempotency-in-progress") == 0)
         response_header(request, ret, "Retry-After", "1");
 }

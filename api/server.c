@@ -13,6 +13,7 @@
 
 #include "api/exchange.h"
 #include "api/guard.h"
+#include "api/idempotency.h"
 #include "api/listen.h"
 #include "api/negotiate.h"
 #include "api/openapi.h"
@@ -131,7 +132,7 @@ static void run_handler(struct exchange *exchange) {
     memset(&exchange->response, 0, sizeof exchange->response);
     exchange->response.fd = -1;
     log_context("request", request->id);
-    int status = request->route->handle(request, &exchange->response, &error);
+    int status = idempotency_handle(request, &exchange->response, &error);
     log_context("request", NULL);
     if (status < 0)
         fail(exchange, &error);

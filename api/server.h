@@ -9,12 +9,15 @@
 #ifndef WARPTUNE_API_SERVER_H
 #define WARPTUNE_API_SERVER_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "api/hub.h"
 #include "service/base/error.h"
 
 struct db;
+struct reservations;
 
 /* What handlers share; owned by the composition root, outlives the server. */
 struct api {
@@ -26,6 +29,8 @@ struct api {
     int64_t max_json_bytes;
     int64_t max_open_jobs;
     int64_t request_timeout_s;
+    bool webhook_allow_private;        /* webhooks may go to private addresses */
+    struct reservations *reservations; /* of Idempotency-Keys */
     /* the server's own, for /metrics and /openapi.json */
     int64_t started_ns;
     struct stats *stats;

@@ -22,7 +22,7 @@ for file in "$1"/[0-9][0-9][0-9][0-9]_*.sql; do
         *) echo "embed.sh: $file: expected number $(printf '%04d' "$count")" >&2; exit 1 ;;
     esac
     printf '    {%d, "%s",\n' "$count" "$name"
-    awk '{ gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); printf "     \"%s\\n\"\n", $0 }' "$file"
+    sed 's/[\\"]/\\&/g; s/.*/     "&\\n"/' "$file"
     echo '    },'
 done
 cat <<END

@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "service/base/json.h"
+#include "service/base/web_url.h"
+#include "service/base/webhook_sign.h"
 
-static const char *const body_fields[] = {"model_id", "device",   "precision", "layout", "batch",  "tuner", "measure",
-                                          "budget_s", "priority", "reuse",     "key",    "labels", NULL};
+static const char *const body_fields[] = {"model_id", "device",  "precision",   "layout",         "batch",
+                                          "tuner",    "measure", "budget_s",    "priority",       "reuse",
+                                          "key",      "labels",  "webhook_url", "webhook_secret", NULL};
 static const char *const tuner_fields[] = {"name", "trials",   "early_stopping",         "seed", "feature",
                                            "loss", "template", "diversity_filter_ratio", NULL};
 static const char *const measure_fields[] = {"number",     "repeat", "min_repeat_ms", "timeout_s", "build_timeout_s",
@@ -133,6 +136,20 @@ static int read_reuse(struct json_object *body, enum reuse_kind *ret, struct err
     return 0;
 }
 
+static int read_webhook(struct json_object *body, struct job_options *options, struct error *error) {
+    char host[WEB_URL_HOST];
+    if (json_read_string(body, "webhook_url", JSON_OPTIONAL, WEB_URL_MOST, &options->webhook_url, error) < 0 ||
+        json_read_string(body, "webhook_secret", JSON_OPTIONAL, WEBHOOK_SECRET_TEXT, &options->webhook_secret, error) <
+            0)
+        return -1;
+    if (options->webhook_secret && !options->webhook_url)
+        return error_set(error, ERROR_INVALID, "missing-field", "webhook_url",
+                         "'webhook_secret' is of use only with 'webhook_url'.");
+    if (options->webhook_secret && webhook_secret_check(options->webhook_secret, error) < 0)
+        return -1;
+    return options->webhook_url ? web_url_check(options->webhook_url, "webhook_url", host, error) : 0;
+}
+
 int job_options_read(struct json_object *body, struct job_options *ret, struct error *error) {
     static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
     static const char *const precisions[] = {"f32", NULL};
@@ -157,7 +174,8 @@ int job_options_read(struct json_object *body, struct job_options *ret, struct e
         json_read_string(body, "key", JSON_OPTIONAL, 64, &options.key, error) < 0 ||
         json_read_object(body, "tuner", JSON_OPTIONAL, &tuner, error) < 0 ||
         json_read_object(body, "measure", JSON_OPTIONAL, &measure, error) < 0 ||
-        json_read_object(body, "labels", JSON_OPTIONAL, &options.labels, error) < 0)
+        json_read_object(body, "labels", JSON_OPTIONAL, &options.labels, error) < 0 ||
+        read_webhook(body, &options, error) < 0)
         return -1;
     if ((tuner && read_tuner(tuner, &options, error) < 0) ||
         (measure && read_measure(measure, &options.measure, error) < 0) ||
@@ -201,6 +219,8 @@ struct json_object *job_options_json(const struct job_options *options) {
     else
         json_add_bool(body, "reuse", options->reuse == REUSE_KNOWLEDGE);
     json_add_string(body, "key", options->key);
+    if (options->webhook_url)
+        json_add_string(body, "webhook_url", options->webhook_url);
     json_add(body, "labels", options->labels ? json_object_get(options->labels) : json_object_new_object());
     return body;
 }

@@ -41,6 +41,8 @@ struct job_options {
     double budget_s;            /* wall clock of the whole search, pauses left out; 0: none */
     int64_t priority;           /* higher first, -100 to 100 */
     const char *key;            /* only workers with this label; empty: any */
+    const char *webhook_url;    /* told of the job's states; NULL: nobody */
+    const char *webhook_secret; /* the client's; NULL: none. Not part of the JSON */
     struct json_object *labels; /* object of strings, borrowed from the body; or NULL */
 };
 

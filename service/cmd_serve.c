@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "api/deliverer.h"
 #include "api/hub.h"
+#include "api/reservations.h"
 #include "api/server.h"
 #include "scheduler/worker.h"
 #include "service/base/file.h"
@@ -11,12 +13,14 @@
 #include "service/commands.h"
 #include "service/serving.h"
 
-enum { WORKER_CONNECTIONS = 8 };
+enum { WORKER_CONNECTIONS = 8, OWN_CONNECTIONS = 2 /* deliverer, reservations */ };
 
 struct parts {
     struct serving serving;
     struct api api;
     struct hub *hub;
+    struct reservations *reservations;
+    struct deliverer *deliverer;
     struct server *server;
     struct worker *worker;
 };
@@ -41,17 +45,26 @@ static int start(struct parts *parts, struct error *error) {
                                    .threads = (int)settings->http_threads,
                                    .max_connections = (int)settings->max_connections,
                                    .cors_origins = settings->cors_origins};
-    parts->serving.connections = server_max_queries(&server) + WORKER_CONNECTIONS;
+    parts->serving.connections = server_max_queries(&server) + WORKER_CONNECTIONS + OWN_CONNECTIONS;
+    struct deliverer_config deliverer = {.allow_private = settings->webhook_allow_private};
+    if (backoff_parse(settings->webhook_backoff, &deliverer.backoff, error) < 0)
+        return error_prefix(error, "webhook-backoff: ");
     if (serving_open_database(&parts->serving, true, error) < 0 || drop_spools(parts, error) < 0 ||
-        hub_new(parts->serving.database_url, (int)settings->max_waiters, &parts->hub, error) < 0)
+        hub_new(parts->serving.database_url, (int)settings->max_waiters, &parts->hub, error) < 0 ||
+        reservations_start(parts->serving.db, &parts->reservations, error) < 0)
+        return -1;
+    deliverer.db = parts->serving.db;
+    if (deliverer_start(&deliverer, &parts->deliverer, error) < 0)
         return -1;
     parts->api = (struct api){.db = parts->serving.db,
                               .hub = parts->hub,
+                              .reservations = parts->reservations,
                               .data_dir = settings->data_dir,
                               .max_upload_bytes = settings->max_upload_mb << 20,
                               .max_json_bytes = 1 << 20,
                               .max_open_jobs = settings->max_open_jobs,
-                              .request_timeout_s = settings->request_timeout_s};
+                              .request_timeout_s = settings->request_timeout_s,
+                              .webhook_allow_private = settings->webhook_allow_private};
     struct worker_config worker = {.db = parts->serving.db,
                                    .data_dir = settings->data_dir,
                                    .devices = settings->devices,
@@ -65,6 +78,8 @@ static int start(struct parts *parts, struct error *error) {
 static void stop(struct parts *parts) {
     server_stop(parts->server);
     worker_stop(parts->worker);
+    deliverer_stop(parts->deliverer);
+    reservations_stop(parts->reservations);
     hub_free(parts->hub);
     serving_close(&parts->serving);
 }

@@ -12,9 +12,17 @@
 #include "service/base/log.h"
 #include "service/commands.h"
 #include "service/store/blob_store.h"
+#include "service/store/idempotency_store.h"
 #include "service/store/migrate.h"
+#include "service/store/webhook_store.h"
 
-enum { LOOK_EVERY_S = 5, TIDY_EVERY_S = 600, ABANDONED_AFTER_S = 3600 };
+enum {
+    LOOK_EVERY_S = 5,
+    TIDY_EVERY_S = 600,
+    ABANDONED_AFTER_S = 3600,
+    DELIVERIES_KEPT_S = 30 * 86400,
+    SWEEP_ROWS = 1000
+};
 #define CACHE_BYTES (INT64_C(20) << 30) /* of files kept for sending; the database has them all */
 
 static void print_help(const char *verb, const char *summary) {
@@ -98,6 +106,8 @@ static void tidy(struct serving *serving) {
     struct error error;
     int64_t removed;
     if (blob_sweep(serving->db, ABANDONED_AFTER_S, &removed, &error) < 0 ||
+        idempotency_sweep(serving->db, IDEMPOTENCY_KEPT_S, SWEEP_ROWS, NULL, &error) < 0 ||
+        webhook_sweep(serving->db, DELIVERIES_KEPT_S, SWEEP_ROWS, NULL, &error) < 0 ||
         blob_cache_trim(cache, CACHE_BYTES, &error) < 0)
         log_error(LOG_WARN, "tidying up", &error);
 }

@@ -46,6 +46,9 @@ static const struct setting table[] = {
     NUMBER(max_upload_mb, "max-upload-mb", "2048", 1, 1000000, "largest model file, in MB"),
     NUMBER(max_open_jobs, "max-open-jobs", "20000", 1, 10000000, "jobs that wait or run at a time"),
     NUMBER(request_timeout_s, "request-timeout", "600", 1, 86400, "seconds that one request's body may take to arrive"),
+    TEXT(webhook_backoff, "webhook-backoff", "5,300,1800,7200,18000,36000,50400,72000,86400",
+         "seconds to wait after each failed attempt of a webhook's delivery, before the next"),
+    FLAG(webhook_allow_private, "webhook-allow-private", "deliver webhooks to private and loopback addresses, too"),
 };
 
 static const struct setting *find(const char *name, size_t len) {

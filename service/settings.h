@@ -30,6 +30,8 @@ struct settings {
     int64_t max_upload_mb;
     int64_t max_open_jobs;
     int64_t request_timeout_s;
+    const char *webhook_backoff; /* seconds between the attempts of a delivery, "5,300,…" */
+    bool webhook_allow_private;  /* deliver to private and loopback addresses, too */
 };
 
 /*

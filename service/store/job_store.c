@@ -42,8 +42,7 @@ static const struct statement list = {
                             " AND ($5::uuid IS NULL OR j.id < $5) ORDER BY j.id DESC LIMIT $6"};
 static const struct statement counts = {"job_counts", "SELECT state, count(*) FROM jobs GROUP BY state"};
 
-static const struct statement find = {"job_find", "SELECT id FROM jobs WHERE id = $1 OR idempotency_key = $2 "
-                                                  "ORDER BY idempotency_key = $2 DESC NULLS LAST LIMIT 1"};
+static const struct statement find = {"job_find", "SELECT 1 FROM jobs WHERE id = $1"};
 /* The share lock keeps the model from being deleted until the job is there. */
 static const struct statement lock_model = {"job_lock_model", "SELECT 1 FROM models WHERE id = $1 FOR SHARE"};
 static const struct statement too_many = {
@@ -52,8 +51,8 @@ static const struct statement too_many = {
     "LIMIT $1::bigint) open"};
 static const struct statement insert = {
     "job_insert",
-    "WITH job AS (INSERT INTO jobs (id, model_id, device, key, priority, options, labels, idempotency_key, last_event)"
-    "  VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'), $8, 1) ON CONFLICT DO NOTHING"
+    "WITH job AS (INSERT INTO jobs (id, model_id, device, key, priority, options, labels, last_event)"
+    "  VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'), 1) ON CONFLICT DO NOTHING"
     "  RETURNING id, device, key, priority),"
     " event AS (INSERT INTO events (job_id, number, kind, data) SELECT id, 1, 'state', '{\"state\":\"queued\"}' FROM "
     "job),"
@@ -123,17 +122,10 @@ static int read_task(struct row *row, struct arena *arena, struct task_row *ret,
     return 0;
 }
 
-int job_get(struct db *db, const char *id, struct arena *arena, struct job_row **ret, struct error *error) {
-    PGresult *result CLEANUP(pg_clear_p) = NULL;
-    struct params params = {0};
-    params_text(&params, id);
-    if (!uuid_valid(id))
-        return no_such_job(id, error);
-    if (db_run(db, &get, &params, &result, error) < 0)
-        return -1;
+/* A job with its tasks from the rows of `get`; the arena takes the result over. */
+static int read_whole(PGresult **rows_of_get, struct arena *arena, struct job_row **ret, struct error *error) {
+    PGresult *result = *rows_of_get;
     int rows = PQntuples(result);
-    if (rows == 0)
-        return no_such_job(id, error);
     struct job_row *job = arena_alloc(arena, sizeof *job);
     struct row row = {result, 0, 0};
     if (read_job(&row, job, error) < 0)
@@ -149,9 +141,20 @@ int job_get(struct db *db, const char *id, struct arena *arena, struct job_row *
         job->trials_planned += task->trials_planned;
         job->trials_done += task->trials_done;
     }
-    pg_keep(&result, arena);
+    pg_keep(rows_of_get, arena);
     *ret = job;
     return 0;
+}
+
+int job_get(struct db *db, const char *id, struct arena *arena, struct job_row **ret, struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    params_text(&params, id);
+    if (!uuid_valid(id))
+        return no_such_job(id, error);
+    if (db_run(db, &get, &params, &result, error) < 0)
+        return -1;
+    return PQntuples(result) == 0 ? no_such_job(id, error) : read_whole(&result, arena, ret, error);
 }
 
 static int filter_params(const struct job_filter *filter, struct arena *arena, struct params *ret,
@@ -217,20 +220,17 @@ int job_counts(struct db *db, int64_t ret[JOB_STATE_COUNT], struct error *error)
 
 struct creation {
     const struct job_new *job;
-    char id[UUID_TEXT]; /* in: the one to give it; out: the one it has */
+    char id[UUID_TEXT];
     bool created;
 };
 
-static int find_made(struct pg *pg, struct creation *creation, bool *ret_found, struct error *error) {
+static int find_made(struct pg *pg, const char *id, bool *ret_found, struct error *error) {
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     struct params params = {0};
-    params_text(&params, creation->id);
-    params_text(&params, creation->job->idempotency_key);
+    params_text(&params, id);
     if (pg_run(pg, &find, &params, &result, error) < 0)
         return -1;
     *ret_found = PQntuples(result) > 0;
-    if (*ret_found)
-        row_copy(&(struct row){result, 0, 0}, creation->id, sizeof creation->id);
     return 0;
 }
 
@@ -260,17 +260,8 @@ static int check_model(struct pg *pg, const char *model_id, struct error *error)
     return 0;
 }
 
-static int create(struct pg *pg, void *data, struct error *error) {
-    struct creation *creation = data;
+static int insert_job(struct pg *pg, const struct creation *creation, bool *ret_inserted, struct error *error) {
     const struct job_new *job = creation->job;
-    bool found;
-    creation->created = false;
-    if (find_made(pg, creation, &found, error) < 0)
-        return -1;
-    if (found)
-        return 0;
-    if (check_model(pg, job->model_id, error) < 0 || check_room(pg, job->max_open, error) < 0)
-        return -1;
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     struct params params = {0};
     params_text(&params, creation->id);
@@ -280,12 +271,46 @@ static int create(struct pg *pg, void *data, struct error *error) {
     params_int(&params, job->priority);
     params_text(&params, job->options);
     params_text(&params, job->labels);
-    params_text(&params, job->idempotency_key);
     if (pg_run(pg, &insert, &params, &result, error) < 0)
         return -1;
-    creation->created = PQntuples(result) == 1;
-    /* Nothing inserted: another request with the same key has just made it. */
-    return creation->created ? 0 : find_made(pg, creation, &found, error);
+    *ret_inserted = PQntuples(result) == 1;
+    return 0;
+}
+
+/* What the client is told, as it will be told again. */
+static int put_answer(struct pg *pg, const struct creation *creation, struct error *error) {
+    const struct job_new *job = creation->job;
+    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    struct idempotency_answer answer;
+    struct job_row *row;
+    params_text(&params, creation->id);
+    if (!job->idempotency)
+        return 0;
+    if (pg_run(pg, &get, &params, &result, error) < 0 || read_whole(&result, arena, &row, error) < 0 ||
+        job->answer(job->answer_data, row, &answer, error) < 0)
+        return -1;
+    return idempotency_put(pg, job->idempotency, &answer, error);
+}
+
+static int create(struct pg *pg, void *data, struct error *error) {
+    struct creation *creation = data;
+    const struct job_new *job = creation->job;
+    bool found;
+    creation->created = false;
+    if (find_made(pg, creation->id, &found, error) < 0)
+        return -1;
+    if (found)
+        return 0;
+    if (check_model(pg, job->model_id, error) < 0 || check_room(pg, job->max_open, error) < 0 ||
+        insert_job(pg, creation, &creation->created, error) < 0)
+        return -1;
+    if (!creation->created) /* the same id at once */
+        return 0;
+    if (job->webhook_url && webhook_add(pg, creation->id, job->webhook_url, job->webhook_secret, error) < 0)
+        return -1;
+    return put_answer(pg, creation, error);
 }
 
 int job_create(struct db *db, const struct job_new *job, char ret_id[UUID_TEXT], bool *ret_created,

@@ -14,6 +14,7 @@
 #include "service/base/arena.h"
 #include "service/base/sha256.h"
 #include "service/store/db.h"
+#include "service/store/idempotency_store.h"
 #include "service/store/uuid.h"
 
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_PAUSED, JOB_SUCCEEDED, JOB_FAILED, JOB_CANCELLED, JOB_STATE_COUNT };
@@ -71,21 +72,29 @@ struct job_row {
     struct task_row *tasks;              /* in order; NULL in lists */
 };
 
+/* Writes the answer to the request that made a job, which a retry gets again; called in the job's transaction. */
+typedef int job_answer(void *data, const struct job_row *job, struct idempotency_answer *ret, struct error *error);
+
 struct job_new {
     const char *id; /* made with uuid_make by the caller; the same id again is the same job. NULL: a new one */
     const char *model_id;
     const char *device; /* "auto", "cpu", "cuda" */
     const char *key;    /* NULL or empty: any worker */
     int priority;
-    const char *options;         /* JSON text */
-    const char *labels;          /* JSON object of strings; NULL: none */
-    const char *idempotency_key; /* NULL: none */
-    int64_t max_open;            /* the most jobs that have not ended; 0: no limit */
+    const char *options;                       /* JSON text */
+    const char *labels;                        /* JSON object of strings; NULL: none */
+    const char *webhook_url;                   /* told of its states; NULL: nobody */
+    const char *webhook_secret;                /* what that is signed with */
+    const struct idempotency_key *idempotency; /* kept with the answer; NULL: no key came */
+    job_answer *answer;                        /* for the key, with the next */
+    void *answer_data;
+    int64_t max_open; /* the most jobs that have not ended; 0: no limit */
 };
 
 /*
- * The job with its plan item and first event. A job with this idempotency key or id is there already: its id is given
- * and *ret_created false. ERROR_NOT_FOUND "no-such-model"; ERROR_LIMIT "too-many-jobs".
+ * The job with its plan item and first event; with a key, its answer too, all or nothing. A job with this id is there
+ * already: *ret_created is false. ERROR_NOT_FOUND "no-such-model"; ERROR_LIMIT "too-many-jobs"; ERROR_CONFLICT
+ * "idempotency-in-progress" when another request with the key came first.
  */
 int job_create(struct db *db, const struct job_new *job, char ret_id[UUID_TEXT], bool *ret_created,
                struct error *error) MUST_CHECK;

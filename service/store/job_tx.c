@@ -92,7 +92,9 @@ int job_move(struct pg *pg, const char *job_id, enum job_state from, enum job_st
         json_add_string(data, "error_code", why->code);
         json_add_string(data, "error_text", text);
     }
-    return event_add(pg, job_id, "state", json_text(data, NULL), error);
+    if (event_add(pg, job_id, "state", json_text(data, NULL), error) < 0)
+        return -1;
+    return webhook_note(pg, job_id, job_state_name(from), error);
 }
 
 int item_lost(struct error *error) {

@@ -14,7 +14,8 @@
 
 /* ERROR_NOT_FOUND "no-such-job". */
 int job_lock(struct pg *pg, const char *job_id, enum job_state *ret_state, struct error *error) MUST_CHECK;
-/* To another state, with its event. `why`: for a failed job. ERROR_CONFLICT "job-state" when the table forbids it. */
+/* To another state, with its event and its webhook's delivery. `why`: for a failed job. ERROR_CONFLICT "job-state" when
+ * the table forbids it. */
 int job_move(struct pg *pg, const char *job_id, enum job_state from, enum job_state to, const struct error *why,
              struct error *error) MUST_CHECK;
 
@@ -23,6 +24,12 @@ int item_hold(struct pg *pg, const struct work_item *item, enum job_state *ret_s
 /* The same, and the item is done with. */
 int item_end(struct pg *pg, const struct work_item *item, enum job_state *ret_state, struct error *error) MUST_CHECK;
 int item_lost(struct error *error);
+
+/* Who is told of the job's states from now on, and of the one that it has. */
+int webhook_add(struct pg *pg, const char *job_id, const char *url, const char *secret, struct error *error) MUST_CHECK;
+/* The delivery of the job's newest event, a change of its state, when somebody is to be told. `from`: the state before,
+ * NULL for none. */
+int webhook_note(struct pg *pg, const char *job_id, const char *from, struct error *error) MUST_CHECK;
 
 /* The next event; data is JSON text. */
 int event_add(struct pg *pg, const char *job_id, const char *kind, const char *data, struct error *error) MUST_CHECK;

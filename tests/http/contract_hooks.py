@@ -5,6 +5,7 @@ Half of the ids that it makes up name something that is there, so that answers a
 text with a meaning that no schema says (a cursor, a workload, a device, a model's bytes) is one that has it. No request
 waits for a job that does not end. The schemas of answers are closed: a member that the document lacks fails.
 """
+import itertools
 import os
 import pathlib
 import re
@@ -17,8 +18,11 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MODEL, SPARE_MODEL, OPEN_JOB, ENDED_JOB = os.environ["CONTRACT_IDS"].split()
 MODEL_BYTES = pathlib.Path(os.environ["CONTRACT_MODEL"]).read_bytes()
 WORKLOAD, DEVICE = os.environ["CONTRACT_WORKLOAD"], os.environ["CONTRACT_DEVICE"]
-CURSORS = {"/v1/models": MODEL, "/v1/jobs": ENDED_JOB, "/v1/configs": f"{WORKLOAD}|{DEVICE}", "/v1/golden/history": "1"}
+CURSORS = {"/v1/models": MODEL, "/v1/jobs": ENDED_JOB, "/v1/configs": f"{WORKLOAD}|{DEVICE}", "/v1/golden/history": "1",
+           "/v1/jobs/{id}/deliveries": "1"}
 MEANINGS = {"workload": (WORKLOAD, 2000), "device": (DEVICE, 200)}
+KEYS = itertools.count()
+SECRET = "whsec_" + "A" * 32
 MOVES = ("/cancel", "/pause", "/resume", "/retry")
 ALWAYS = ("/events", *MOVES)  # so that the job that ended stays so
 
@@ -77,6 +81,11 @@ def give_job(body):
     tuner = body.get("tuner")
     if isinstance(tuner, dict) and isinstance(tuner.get("template"), str) and len(tuner["template"]) <= 60:
         tuner["template"] = ""
+    if isinstance(body.get("webhook_url"), str) and body["webhook_url"].startswith(("http://", "https://")):
+        body["webhook_url"] = "https://hooks.invalid/"  # a name that no one has
+    if re.fullmatch(r"whsec_[A-Za-z0-9+/]+={0,2}", str(body.get("webhook_secret"))):
+        body["webhook_secret"] = SECRET
+        body.setdefault("webhook_url", "https://hooks.invalid/")
 
 
 def is_number(text, most):
@@ -113,6 +122,9 @@ def before_call(context, case, kwargs):
         case.body = without_fractions(case.body)
         give_job(case.body)
     give_query(path, case)
+    key = (case.headers or {}).get("Idempotency-Key")
+    if isinstance(key, str) and re.fullmatch(r"[!-~]([ -~]{0,240}[!-~])?", key):
+        case.headers["Idempotency-Key"] = f"{key}{next(KEYS)}"  # each request is one of its own
     if isinstance((case.headers or {}).get("Range"), str):
         case.headers["Range"] = "bytes=-5"
 

@@ -15,7 +15,7 @@ request "first" 202 -H "$json" -H "$once" -d "{\"model_id\": \"$model\"}" "$api/
 first=$(field id)
 request "again" 202 -H "$json" -H "$once" -d "{\"model_id\": \"$model\"}" "$api/jobs"
 ok "again: the same job" [ "$(field id)" = "$first" ]
-request "another body" 409 -H "$json" -H "$once" -d "{\"model_id\": \"$model\", \"priority\": 1}" "$api/jobs"
+request "another body" 422 -H "$json" -H "$once" -d "{\"model_id\": \"$model\", \"priority\": 1}" "$api/jobs"
 problem "another body" idempotency-key-reused Idempotency-Key
 
 for i in 1 2 3 4; do

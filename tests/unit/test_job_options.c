@@ -86,7 +86,28 @@ Test(job_options, names_the_field_at_fault) {
     expect_refused("{\"model_id\": \"m\", \"measure\": {\"repeat\": 1000}}", "measure.repeat");
     expect_refused("{\"model_id\": \"m\", \"labels\": {\"a\": 1}}", "labels");
     expect_refused("{\"model_id\": \"m\", \"budget_s\": -1}", "budget_s");
-    expect_refused("{\"model_id\": \"m\", \"webhook_url\": \"http://x\"}", "webhook_url");
+    expect_refused("{\"model_id\": \"m\", \"webhook\": \"http://x\"}", "webhook");
+}
+
+Test(job_options, a_webhooks_url_is_written_its_secret_is_not) {
+    struct json_object *body = parse("{\"model_id\": \"m\", \"webhook_url\": \"https://example.com/a?b\","
+                                     "\"webhook_secret\": \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"}");
+    struct job_options first, second;
+    struct error error = {0};
+    cr_assert_eq(job_options_read(body, &first, &error), 0, "%s", error.text);
+    cr_assert_str_eq(first.webhook_secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    struct json_object *written = job_options_json(&first);
+    cr_assert(!strstr(json_text(written, NULL), "whsec_"));
+    cr_assert_eq(job_options_read(written, &second, &error), 0, "%s", error.text);
+    cr_assert_str_eq(second.webhook_url, "https://example.com/a?b");
+    cr_assert_null(second.webhook_secret);
+    json_object_put(written);
+    json_object_put(body);
+    expect_refused("{\"model_id\": \"m\", \"webhook_url\": \"example.com\"}", "webhook_url");
+    expect_refused("{\"model_id\": \"m\", \"webhook_url\": null}", "webhook_url");
+    expect_refused("{\"model_id\": \"m\", \"webhook_url\": \"http://x\", \"webhook_secret\": \"x\"}", "webhook_secret");
+    expect_refused("{\"model_id\": \"m\", \"webhook_secret\": \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"}",
+                   "webhook_url");
 }
 
 static enum reuse_kind reuse_of(const char *text) {

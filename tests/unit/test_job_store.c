@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/pg_fixture.h"
 
-#include <pthread.h>
-
 #include "service/store/event_store.h"
 
 static struct model_row *with_job(struct fixture *f, char ret_job[UUID_TEXT]) {
@@ -115,63 +113,21 @@ Test(job, an_unknown_one_is_not_found) {
     fixture_close(&f);
 }
 
-Test(job, the_same_idempotency_key_or_id_is_the_same_job) {
+Test(job, the_same_id_is_the_same_job) {
     struct fixture f = fixture_open();
     struct error error;
     struct model_row *model = fixture_model(&f, "network");
-    char wanted[UUID_TEXT], first[UUID_TEXT], second[UUID_TEXT];
+    char wanted[UUID_TEXT], id[UUID_TEXT];
     bool created;
     uuid_make(wanted);
-    struct job_new new = {
-        .id = wanted, .model_id = model->id, .device = "cpu", .options = "{}", .idempotency_key = "key"};
-    OK(job_create(f.db, &new, first, &created, &error));
+    struct job_new new = {.id = wanted, .model_id = model->id, .device = "cpu", .options = "{}"};
+    OK(job_create(f.db, &new, id, &created, &error));
     cr_expect(created);
-    cr_expect_str_eq(first, wanted);
-    new.idempotency_key = NULL;
-    OK(job_create(f.db, &new, second, &created, &error));
+    cr_expect_str_eq(id, wanted);
+    OK(job_create(f.db, &new, id, &created, &error));
     cr_expect_not(created);
-    cr_expect_str_eq(first, second);
-    new.id = NULL;
-    new.idempotency_key = "key";
-    OK(job_create(f.db, &new, second, &created, &error));
-    cr_expect_not(created);
-    cr_expect_str_eq(first, second);
+    cr_expect_str_eq(id, wanted);
     cr_expect_eq(fixture_number(f.url, "SELECT count(*) FROM queue"), 1);
-    fixture_close(&f);
-}
-
-struct race {
-    struct fixture *fixture;
-    const char *model_id;
-    char id[UUID_TEXT];
-    bool created;
-};
-
-static void *create_same(void *data) {
-    struct race *race = data;
-    struct error error;
-    struct job_new new = {.model_id = race->model_id, .device = "cpu", .options = "{}", .idempotency_key = "key"};
-    OK(job_create(race->fixture->db, &new, race->id, &race->created, &error));
-    return NULL;
-}
-
-Test(job, the_same_key_at_once_makes_one_job) {
-    struct fixture f = fixture_open();
-    struct model_row *model = fixture_model(&f, "network");
-    struct race races[6];
-    pthread_t threads[6];
-    int created = 0;
-    for (int i = 0; i < 6; i++) {
-        races[i] = (struct race){&f, model->id, "", false};
-        cr_assert_eq(pthread_create(&threads[i], NULL, create_same, &races[i]), 0);
-    }
-    for (int i = 0; i < 6; i++) {
-        pthread_join(threads[i], NULL);
-        created += races[i].created;
-        cr_expect_str_eq(races[i].id, races[0].id);
-    }
-    cr_expect_eq(created, 1);
-    cr_expect_eq(fixture_number(f.url, "SELECT count(*) FROM jobs"), 1);
     fixture_close(&f);
 }
 

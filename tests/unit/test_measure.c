@@ -328,7 +328,7 @@ Test(measure, no_number_is_too_large) {
     options.number = INT32_MAX;
     options.min_repeat_ms = 1e9;
     options.repeat = 1;
-    options.timeout_s = 3;
+    options.timeout_s = 5;
     measure(&trial, (enum fault[]){GOOD}, 1, NULL);
     expect_good(&trial);
 }
