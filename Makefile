@@ -90,6 +90,7 @@ $(BUILD)/gpu/module/module_write.o: $(RUNTIME)
 $(BUILD)/gpu/module/module_write.o: CPPFLAGS += -DMODULE_RUNTIME_PATH='"$(RUNTIME)"'
 TEMPLATE_SOURCES := $(wildcard gpu/template/*.cu gpu/template/*.cpu.c.in)
 $(patsubst %.c,$(BUILD)/%.o,$(wildcard gpu/template/*.c)): $(TEMPLATE_SOURCES)
+$(BUILD)/api/dashboard.o: $(wildcard api/dashboard/*)
 
 # Unit tests: one Criterion program a file. `make unit T=json` builds and runs tests/unit/test_json.c alone.
 TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(sort $(wildcard tests/unit/test_*.c)))

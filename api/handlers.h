@@ -19,6 +19,7 @@ route_handler config_page, config_lookup, config_export;                      /*
 route_handler config_import;                                                  /* config_import.c */
 route_handler records_clean;                                                  /* records_clean.c */
 route_handler device_page, worker_page;                                       /* devices.c */
+route_handler dashboard_show, dashboard_file;                                 /* dashboard.c */
 route_handler health_show, readiness_show, metrics_show;                      /* operations.c */
 route_handler openapi_show;                                                   /* openapi.c */
 

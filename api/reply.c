@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "api/exchange.h"
@@ -115,17 +116,24 @@ static struct MHD_Response *file_response(struct exchange *exchange, unsigned *s
     return made;
 }
 
-/* Pages draw themselves with their own styles and scripts, and talk to this server alone; nobody frames them. */
-static const char page_policy[] =
-    "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; img-src 'self' data:; connect-src "
-    "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/* A page uses this server's scripts and styles, and talks to it alone; nobody frames it. A handler may set another. */
+static const char page_policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+                                  "img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'none'";
+
+static bool has_header(const struct response *response, const char *name) {
+    for (int i = 0; i < response->n_headers; i++)
+        if (strcasecmp(response->headers[i][0], name) == 0)
+            return true;
+    return false;
+}
 
 static void add_security(const struct response *response, struct MHD_Response *made) {
     MHD_add_response_header(made, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(made, "Referrer-Policy", "no-referrer");
     /* What has a tag may be kept, but is asked for again before it is used: who may read it can change. */
     MHD_add_response_header(made, MHD_HTTP_HEADER_CACHE_CONTROL, response->etag ? "private, no-cache" : "no-store");
-    if (response->content_type && strncmp(response->content_type, "text/html", 9) == 0)
+    if (response->content_type && strncmp(response->content_type, "text/html", 9) == 0 &&
+        !has_header(response, "Content-Security-Policy"))
         MHD_add_response_header(made, "Content-Security-Policy", page_policy);
 }
 
