@@ -110,6 +110,7 @@ static void add(struct import *import, const struct autotvm_record *record, cons
                 const struct autotvm_fit *fit) {
     struct json_object *entity CLEANUP(json_put_p) = space_entity(fit->space, fit->index);
     import->batch[import->n++] = (struct config_row){.workload = arena_strdup(import->arena, fit->key),
+                                                     .project_id = import->request->project_id,
                                                      .device_key = device_of(import, record, own),
                                                      .template = fit->template->name,
                                                      .version = fit->template->version,

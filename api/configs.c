@@ -29,6 +29,8 @@ void config_write_members(struct buf *out, const struct config_row *config) {
     write_fixed(out, "baseline_us", config->baseline_s * 1e6);
     write_raw(out, "provenance", config->provenance);
     write_text(out, "job_id", config->job_id);
+    write_text(out, "project", config->project);
+    write_text(out, "visibility", visibility_name(config->visibility));
     write_time(out, "updated_at", config->updated_us);
 }
 
@@ -67,6 +69,7 @@ int config_device_target(const char *device, struct target *ret, struct error *e
 }
 
 static int read_filter(const struct request *request, struct config_filter *ret, struct error *error) {
+    ret->viewer = request->project_id;
     return read_text(request, "workload", CONFIG_MAX_WORKLOAD, &ret->workload, error) < 0
                ? -1
                : config_read_device(request, &ret->device_key, error);
@@ -205,7 +208,8 @@ static void found(struct lookup *lookup, const char *match, struct config_row *c
 static int look_here(struct lookup *lookup, struct error *error) {
     struct arena *arena = lookup->request->arena;
     struct config_row *config;
-    if (config_get(lookup->request->api->db, lookup->key, lookup->device, arena, &config, error) < 0)
+    const char *viewer = lookup->request->project_id;
+    if (config_get(lookup->request->api->db, viewer, lookup->key, lookup->device, arena, &config, error) < 0)
         return -1;
     if (!config)
         return 0;
@@ -223,7 +227,7 @@ static bool is_usable(void *data, const char *name, int version) {
 }
 
 static int look_near(struct lookup *lookup, struct error *error) {
-    struct config_wish wish = {lookup->workload, lookup->device, is_usable, lookup};
+    struct config_wish wish = {lookup->request->project_id, lookup->workload, lookup->device, is_usable, lookup};
     struct config_row *config;
     if (config_nearest(lookup->request->api->db, &wish, lookup->request->arena, &config, &lookup->distance, error) < 0)
         return -1;
@@ -236,7 +240,8 @@ static int look_near(struct lookup *lookup, struct error *error) {
 
 /* The fastest that is known on other devices of the kind. */
 static int look_elsewhere(struct lookup *lookup, struct error *error) {
-    struct config_filter filter = {.workload = lookup->key, .limit = MOST_DEVICES};
+    struct config_filter filter = {
+        .viewer = lookup->request->project_id, .workload = lookup->key, .limit = MOST_DEVICES};
     struct config_row *configs, *best = NULL;
     int n;
     bool more;

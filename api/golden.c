@@ -66,7 +66,7 @@ int golden_put(struct request *request, struct response *ret, struct error *erro
     if (json_only_fields(request->json, fields, error) < 0 ||
         json_read_string(request->json, "job_id", JSON_REQUIRED, 64, &job_id, error) < 0 ||
         json_read_string(request->json, "note", JSON_OPTIONAL, MOST_NOTE, &note, error) < 0 ||
-        golden_set(request->api->db, job_id, note, request->arena, &golden, &made, error) < 0)
+        golden_set(request->api->db, request->project_id, job_id, note, request->arena, &golden, &made, error) < 0)
         return -1;
     struct buf *json = request_buf(request, MOST_ANSWER);
     write_golden(json, NULL, golden);
@@ -82,7 +82,7 @@ int golden_show(struct request *request, struct response *ret, struct error *err
     const char *device;
     int n;
     if (config_read_device(request, &device, error) < 0 ||
-        golden_now(request->api->db, device, request->arena, &rows, &n, error) < 0)
+        golden_now(request->api->db, request->project_id, device, request->arena, &rows, &n, error) < 0)
         return -1;
     if (device && n == 0)
         return nothing_golden(device, error);
@@ -103,7 +103,7 @@ int golden_remove(struct request *request, struct response *ret, struct error *e
     if (!device)
         return error_set(error, ERROR_INVALID, "missing-query", "device",
                          "'device' is missing; it says for which class of devices nothing is golden any more.");
-    if (golden_end(request->api->db, device, error) < 0)
+    if (golden_end(request->api->db, request->project_id, device, error) < 0)
         return -1;
     response_text(request, ret, 204, NULL, "", 0);
     return 0;
@@ -112,7 +112,7 @@ int golden_remove(struct request *request, struct response *ret, struct error *e
 /* ---- history ---- */
 
 int golden_page(struct request *request, struct response *ret, struct error *error) {
-    struct golden_filter filter = {0};
+    struct golden_filter filter = {.project_id = request->project_id};
     struct golden_row *rows;
     const char *cursor, *next = NULL;
     int n;
@@ -186,7 +186,7 @@ static int read_golden(struct request *request, const char *name, struct golden_
                          "'%s' is missing; it is the number of a golden set, as the history has it.", name);
     if (request_query_int(request, name, 1, INT64_MAX, 0, &number, error) < 0)
         return -1;
-    return golden_get(request->api->db, number, request->arena, ret, error);
+    return golden_get(request->api->db, request->project_id, number, request->arena, ret, error);
 }
 
 static void write_end_of(struct buf *out, const char *name, const struct golden_row *golden) {

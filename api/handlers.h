@@ -18,6 +18,9 @@ route_handler golden_page, golden_diff;                                       /*
 route_handler config_page, config_lookup, config_export;                      /* configs.c */
 route_handler config_import;                                                  /* config_import.c */
 route_handler records_clean;                                                  /* records_clean.c */
+route_handler project_make, project_page, project_show, project_change;       /* projects.c */
+route_handler project_remove, config_set_visibility;                          /* projects.c */
+route_handler token_make, token_page, token_remove, identity_show;            /* tokens.c */
 route_handler device_page, worker_page;                                       /* devices.c */
 route_handler dashboard_show, dashboard_file;                                 /* dashboard.c */
 route_handler health_show, readiness_show, metrics_show;                      /* operations.c */

@@ -17,6 +17,7 @@
 #include "service/base/arena.h"
 #include "service/base/buf.h"
 #include "service/base/error.h"
+#include "service/store/token_store.h"
 
 struct api;
 struct idempotency_key;
@@ -49,10 +50,16 @@ struct route {
     const char *queries; /* names of the query parameters it knows, separated by spaces; others are refused */
     const char *summary;
     const char *makes; /* media types of its answers, separated by spaces; NULL: application/json; "": no body */
+    enum scope scope;  /* SCOPE_NONE: what auth.h says */
 };
 
 /* All routes; the last row has no method. */
 extern const struct route routes[];
+
+/* What a client shows of itself. */
+struct credential {
+    char sha256[SHA256_HEX]; /* of its token; empty: none */
+};
 
 #define REQUEST_MAX_PARAMS 3
 #define REQUEST_MAX_QUERIES 16
@@ -68,6 +75,9 @@ struct request {
     struct arena *arena;
     const struct route *route;
     const char *id;                         /* names the request in logs and problem documents */
+    struct identity who;                    /* who asks; SCOPE_NONE where no token is needed */
+    struct credential credential;           /* that they showed */
+    const char *project_id;                 /* theirs: what the handler may show and change; NULL: `default` */
     const char *method;                     /* as sent: HEAD runs the GET handler */
     const char *path;                       /* decoded, for messages */
     const char *params[REQUEST_MAX_PARAMS]; /* captured segments, decoded */

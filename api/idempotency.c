@@ -131,12 +131,13 @@ static int reserve_and_run(struct request *request, const struct idempotency_key
 int idempotency_handle(struct request *request, struct response *ret, struct error *error) {
     const char *text =
         strcmp(request->method, MHD_HTTP_METHOD_POST) == 0 ? request_header(request, "Idempotency-Key") : NULL;
-    if (!text)
+    if (!text || request->route->handle == token_make) /* a secret is not kept to be shown again */
         return request->route->handle(request, ret, error);
     if (read_key(request, text, error) < 0)
         return -1;
     struct idempotency_key *key = arena_alloc(request->arena, sizeof *key);
-    key->scope = request->route->pattern;
+    key->scope =
+        arena_printf(request->arena, "%s %s", project_or_default(request->project_id), request->route->pattern);
     key->key = text;
     hash_request(request, key->request);
     return request->route->handle == job_submit ? submit(request, key, ret, error)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/auth.h"
 #include "api/handlers.h"
 #include "api/report.h"
 #include "api/server.h"
@@ -113,7 +114,8 @@ static int read_limit(const struct request *request, double *ret, struct error *
 static int load_golden(struct request *request, struct report_source *source, struct error *error) {
     struct golden_row *rows;
     int n;
-    if (golden_now(request->api->db, source->job->device_key, request->arena, &rows, &n, error) < 0)
+    if (golden_now(request->api->db, request->project_id, source->job->device_key, request->arena, &rows, &n, error) <
+        0)
         return -1;
     if (n == 0)
         return error_set(error, ERROR_NOT_FOUND, "no-golden", "compare_to",
@@ -133,7 +135,8 @@ static int load_reference(struct request *request, struct report_source *source,
     if (!uuid_valid(compare_to))
         return error_set(error, ERROR_INVALID, "bad-query", "compare_to",
                          "'compare_to' is '%.64s', but must be the id of a job, or golden.", compare_to);
-    if (job_get(request->api->db, compare_to, request->arena, &against, error) < 0)
+    if (auth_owns_job(request, compare_to, error) < 0 ||
+        job_get(request->api->db, compare_to, request->arena, &against, error) < 0)
         return -1;
     source->against = against;
     return 0;

@@ -63,10 +63,17 @@ int job_log(struct request *request, struct response *ret, struct error *error) 
 /* Where and how it was measured; the details are kept with the shared configuration while that is this job's own. */
 static int write_provenance(struct request *request, struct buf *out, const struct job_row *job,
                             const struct task_row *task, struct error *error) {
+    struct config_filter filter = {.viewer = request->project_id,
+                                   .own = true,
+                                   .workload = task->workload,
+                                   .device_key = job->device_key,
+                                   .limit = 1};
     struct config_row *config;
-    if (config_get(request->api->db, task->workload, job->device_key, request->arena, &config, error) < 0)
+    int n;
+    bool more;
+    if (config_list(request->api->db, &filter, request->arena, &config, &n, &more, error) < 0)
         return -1;
-    bool own = config && config->job_id && strcmp(config->job_id, job->id) == 0;
+    bool own = n && config->job_id && strcmp(config->job_id, job->id) == 0;
     write_object(out, "provenance");
     write_text(out, "job_id", job->id);
     write_text(out, "device_key", job->device_key);

@@ -91,6 +91,7 @@ static int create(struct submission *submission, const struct job_options *optio
     struct job_row *row;
     uuid_make(id);
     struct job_new job = {.id = id, /* so that a retry after a lost commit finds it */
+                          .project_id = request->project_id,
                           .model_id = options->model_id,
                           .device = options->device,
                           .key = options->key,
@@ -126,7 +127,8 @@ int job_submit(struct request *request, struct response *ret, struct error *erro
 /* ---- look ---- */
 
 int job_page(struct request *request, struct response *ret, struct error *error) {
-    struct job_filter filter = {.state = request_query(request, "state"),
+    struct job_filter filter = {.project_id = request->project_id,
+                                .state = request_query(request, "state"),
                                 .model_id = request_query(request, "model_id"),
                                 .label = request_query(request, "label")};
     struct job_row *jobs;

@@ -2,6 +2,7 @@
 #include "api/listen.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-int listen_open(const char *address, int *ret_fd, struct error *error) {
+/* The first address that the words stand for; released with freeaddrinfo. */
+static int resolve(const char *address, struct addrinfo **ret, struct error *error) {
     const char *colon = strrchr(address, ':');
     char host[128];
     if (!colon || colon == address || (size_t)(colon - address) >= sizeof host)
@@ -21,10 +23,29 @@ int listen_open(const char *address, int *ret_fd, struct error *error) {
                          "'%.100s': the port must be a number from 0 to 65535.", address);
     bool bracketed = address[0] == '[' && colon[-1] == ']';
     snprintf(host, sizeof host, "%.*s", (int)(colon - address) - 2 * bracketed, address + bracketed);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
-    int code = getaddrinfo(host, colon + 1, &hints, &found);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    int code = getaddrinfo(host, colon + 1, &hints, ret);
     if (code != 0)
         return error_set(error, ERROR_INVALID, "bad-address", "listen", "'%.100s': %s.", address, gai_strerror(code));
+    return 0;
+}
+
+int listen_is_loopback(const char *address, bool *ret, struct error *error) {
+    struct addrinfo *found;
+    if (resolve(address, &found, error) < 0)
+        return -1;
+    if (found->ai_family == AF_INET6)
+        *ret = IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)(void *)found->ai_addr)->sin6_addr);
+    else
+        *ret = ntohl(((struct sockaddr_in *)(void *)found->ai_addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    freeaddrinfo(found);
+    return 0;
+}
+
+int listen_open(const char *address, int *ret_fd, struct error *error) {
+    struct addrinfo *found;
+    if (resolve(address, &found, error) < 0)
+        return -1;
     int fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
     if (fd >= 0)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

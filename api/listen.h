@@ -3,6 +3,7 @@
 #ifndef WARPTUNE_API_LISTEN_H
 #define WARPTUNE_API_LISTEN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "service/base/attr.h"
@@ -10,6 +11,8 @@
 
 /* HOST:PORT or [HOST]:PORT; port 0 takes a free one. ERROR_INVALID for other text, ERROR_IO when it is taken. */
 int listen_open(const char *address, int *ret_fd, struct error *error) MUST_CHECK;
+/* Whether only this host can reach the address. */
+int listen_is_loopback(const char *address, bool *ret, struct error *error) MUST_CHECK;
 /* "http://127.0.0.1:8080", with the port that was taken. */
 void listen_url(int fd, char *ret, size_t size);
 

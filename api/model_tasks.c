@@ -47,7 +47,7 @@ static void write_config(struct buf *out, const char *name, const struct config_
 
 /* `best` on whatever device it is fastest, and `known` on each class of devices. */
 static int write_known(struct request *request, struct buf *out, const char *workload, struct error *error) {
-    struct config_filter filter = {.workload = workload, .limit = MOST_DEVICES};
+    struct config_filter filter = {.viewer = request->project_id, .workload = workload, .limit = MOST_DEVICES};
     struct config_row *configs;
     int n, best = -1;
     bool more;

@@ -139,10 +139,14 @@ static int store(struct request *request, const struct model_new *model, struct 
 static int keep_new(struct request *request, const char *name, struct model_row **ret, bool *ret_created,
                     struct error *error) {
     struct buf *summary = request_buf(request, MOST_SUMMARY);
-    if (inspect(request, summary, error) < 0)
+    if (model_check_room(request->api->db, request->project_id, request->upload.bytes, error) < 0 ||
+        inspect(request, summary, error) < 0)
         return -1;
-    struct model_new model = {
-        .name = name, .sha256 = request->upload.sha256, .bytes = request->upload.bytes, .summary = buf_str(summary)};
+    struct model_new model = {.project_id = request->project_id,
+                              .name = name,
+                              .sha256 = request->upload.sha256,
+                              .bytes = request->upload.bytes,
+                              .summary = buf_str(summary)};
     if (store(request, &model, ret, ret_created, error) < 0)
         return -1;
     const char *cache = arena_printf(request->arena, "%s/blobs", request->api->data_dir);
@@ -158,7 +162,7 @@ int model_upload(struct request *request, struct response *ret, struct error *er
     bool created = false;
     if (read_name(request, &name, error) < 0)
         return -1;
-    if (model_find(request->api->db, request->upload.sha256, request->arena, &model, error) < 0 &&
+    if (model_find(request->api->db, request->project_id, request->upload.sha256, request->arena, &model, error) < 0 &&
         (error->class != ERROR_NOT_FOUND || keep_new(request, name, &model, &created, error) < 0))
         return -1;
     response_header(request, ret, "Location", arena_printf(request->arena, "/v1/models/%s", model->id));
@@ -173,7 +177,7 @@ int model_page(struct request *request, struct response *ret, struct error *erro
     int limit, n;
     bool more;
     if (page_read(request, &cursor, &limit, error) < 0 ||
-        model_list(request->api->db, cursor, limit, request->arena, &models, &n, &more, error) < 0)
+        model_list(request->api->db, request->project_id, cursor, limit, request->arena, &models, &n, &more, error) < 0)
         return -1;
     struct buf *json = request_buf(request, MOST_LIST);
     write_object(json, NULL);

@@ -69,7 +69,9 @@ static void complete(struct json_object *operation, const struct route *route) {
     if (!responses)
         return;
     respond(responses, "400", "BadRequest");
-    if (strcmp(route->method, "GET") != 0)
+    if (strncmp(route->pattern, "/v1/", 4) == 0)
+        respond(responses, "401", "Unauthorized");
+    if (strncmp(route->pattern, "/v1/", 4) == 0 || strcmp(route->method, "GET") != 0)
         respond(responses, "403", "Forbidden");
     if (strcmp(route->method, "POST") == 0) {
         take_key(operation);

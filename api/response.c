@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/http.h"
+#include "service/base/clock.h"
 #include "service/base/json.h"
 
 const char *request_query(const struct request *request, const char *name) {
@@ -84,10 +85,11 @@ int problem_status(const struct error *error) {
     static const struct {
         const char *code;
         int status;
-    } by_code[] = {
-        {"method-not-allowed", 405}, {"unsupported-media-type", 415}, {"length-required", 411}, {"not-acceptable", 406},
-        {"too-many-jobs", 429},      {"range-not-satisfiable", 416},  {"request-timeout", 408}, {"job-failed", 424},
-        {"job-cancelled", 424},      {"idempotency-key-reused", 422}};
+    } by_code[] = {{"token-missing", 401},         {"token-invalid", 401},         {"quota-open-jobs", 429},
+                   {"quota-gpu-seconds", 429},     {"method-not-allowed", 405},    {"unsupported-media-type", 415},
+                   {"length-required", 411},       {"not-acceptable", 406},        {"too-many-jobs", 429},
+                   {"range-not-satisfiable", 416}, {"request-timeout", 408},       {"job-failed", 424},
+                   {"job-cancelled", 424},         {"idempotency-key-reused", 422}};
     for (size_t i = 0; i < ARRAY_COUNT(by_code); i++)
         if (strcmp(by_code[i].code, error->code) == 0)
             return by_code[i].status;
@@ -107,6 +109,13 @@ static const char *title_of(struct arena *arena, const char *code) {
     return title;
 }
 
+/* In how many seconds the same request may be answered otherwise. */
+static const char *retry_after(struct arena *arena, const char *code) {
+    if (strcmp(code, "quota-gpu-seconds") == 0) /* at midnight, UTC */
+        return arena_printf(arena, "%lld", (long long)(86400 - clock_wall_us() / 1000000 % 86400));
+    return strcmp(code, "quota-open-jobs") == 0 ? "30" : "1";
+}
+
 void response_problem(struct request *request, struct response *ret, const struct error *error) {
     int status = problem_status(error);
     struct json_object *problem = json_object_new_object();
@@ -115,11 +124,22 @@ void response_problem(struct request *request, struct response *ret, const struc
     json_add_string(problem, "title", title_of(request->arena, error->code));
     json_add_int(problem, "status", status);
     json_add_string(problem, "detail", error->text);
+    bool lacks_scope = strcmp(error->code, "scope-missing") == 0;
     if (*error->field)
-        json_add_string(problem, "field", error->field);
+        json_add_string(problem, lacks_scope ? "scope" : "field", error->field);
     json_add_string(problem, "request_id", request->id);
     response_json(request, ret, status, problem);
     ret->content_type = "application/problem+json";
     if (status == 503 || status == 429 || strcmp(error->code, "idempotency-in-progress") == 0)
-        response_header(request, ret, "Retry-After", "1");
+        response_header(request, ret, "Retry-After", retry_after(request->arena, error->code));
+    if (status == 401)
+        response_header(request, ret, "WWW-Authenticate",
+                        strcmp(error->code, "token-missing") == 0
+                            ? "Bearer realm=\"warptune\""
+                            : "Bearer realm=\"warptune\", error=\"invalid_token\"");
+    if (lacks_scope)
+        response_header(request, ret, "WWW-Authenticate",
+                        arena_printf(request->arena,
+                                     "Bearer realm=\"warptune\", error=\"insufficient_scope\", scope=\"%s\"",
+                                     error->field));
 }

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/auth.h"
 #include "api/exchange.h"
 #include "api/guard.h"
 #include "api/idempotency.h"
@@ -132,9 +133,9 @@ static void run_handler(struct exchange *exchange) {
     memset(&exchange->response, 0, sizeof exchange->response);
     exchange->response.fd = -1;
     log_context("request", request->id);
-    int status = idempotency_handle(request, &exchange->response, &error);
+    bool done = auth_admit(request, &error) == 0 && idempotency_handle(request, &exchange->response, &error) == 0;
     log_context("request", NULL);
-    if (status < 0)
+    if (!done)
         fail(exchange, &error);
     else
         exchange->phase = PHASE_READY;
@@ -340,6 +341,15 @@ static void allow_methods(struct exchange *exchange) {
     exchange->phase = PHASE_READY;
 }
 
+/* As for handlers, the database is asked here only while a thread is left that does not wait for it. */
+static int check_client(struct exchange *exchange, struct error *error) {
+    struct server *server = exchange->server;
+    bool may_ask = atomic_fetch_add(&server->blocking, 1) < server->threads - 1;
+    int status = auth_before_body(&exchange->request, may_ask, error);
+    atomic_fetch_sub(&server->blocking, 1);
+    return status;
+}
+
 /* The headers are there: find the route, decide about the body. An error is answered at once. */
 static enum MHD_Result read_headers(struct exchange *exchange, const char *method, const char *version) {
     struct request *request = &exchange->request;
@@ -350,7 +360,7 @@ static enum MHD_Result read_headers(struct exchange *exchange, const char *metho
     if (check_host(request, version, &error) == 0 &&
         route_request(request, exchange->target, &exchange->allow, &error) == 0 &&
         check_origin(exchange, &error) == 0 && check_accept(request, &error) == 0 &&
-        body_begin(exchange, &error) == 0) {
+        check_client(exchange, &error) == 0 && body_begin(exchange, &error) == 0) {
         exchange->phase = PHASE_BODY;
         return MHD_YES;
     }
@@ -449,6 +459,7 @@ static struct server *server_new(struct api *api, const struct server_config *co
         abort();
     server->api = api;
     server->threads = threads_of(config);
+    api->auth = auth_new(api->db);
     api->started_ns = clock_now_ns();
     api->stats = stats_new();
     if (getrandom(&server->instance, sizeof server->instance, 0) < 0)
@@ -516,6 +527,8 @@ void server_stop(struct server *server) {
     cors_free(server->cors);
     openapi_free(server->api->openapi);
     stats_free(server->api->stats);
+    auth_free(server->api->auth);
+    server->api->auth = NULL;
     pthread_cond_destroy(&server->idle);
     pthread_mutex_destroy(&server->lock);
     free(server);

@@ -16,6 +16,7 @@
 #include "api/hub.h"
 #include "service/base/error.h"
 
+struct auth;
 struct db;
 struct reservations;
 
@@ -31,7 +32,7 @@ struct api {
     int64_t request_timeout_s;
     bool webhook_allow_private;        /* webhooks may go to private addresses */
     struct reservations *reservations; /* of Idempotency-Keys */
-    /* the server's own, for /metrics and /openapi.json */
+    struct auth *auth;                 /* the server's own, as the rest: who asks; for /metrics and /openapi.json */
     int64_t started_ns;
     struct stats *stats;
     struct openapi *openapi;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/auth.h"
 #include "api/event_text.h"
 #include "api/exchange.h"
 #include "service/base/clock.h"
@@ -26,6 +27,7 @@ struct stream {
     struct hub_waiter waiter;
     struct server *server;
     struct MHD_Connection *connection;
+    struct credential credential; /* that it was opened with */
     char job_id[UUID_TEXT];
     int64_t after; /* the last event that was written */
     bool ended;    /* the job has, as far as was read */
@@ -102,7 +104,9 @@ static void look(struct work *work) {
     struct stream *stream = (struct stream *)((char *)work - offsetof(struct stream, work));
     struct error error;
     uint64_t seen = hub_generation(server_api(stream->server)->hub, stream->job_id);
-    if (write_news(stream, &error) < 0) {
+    struct identity who;
+    if (auth_identify(server_api(stream->server)->auth, &stream->credential, &who, &error) < 0 ||
+        write_news(stream, &error) < 0) {
         log_error(LOG_WARN, "a stream of events ends", &error);
         stream->closing = true;
         resume(stream);
@@ -150,6 +154,7 @@ struct MHD_Response *event_stream_make(struct exchange *exchange) {
     stream->waiter.wake = wake_stream;
     stream->server = exchange->server;
     stream->connection = exchange->connection;
+    stream->credential = exchange->request.credential;
     memcpy(stream->job_id, exchange->response.job_id, UUID_TEXT);
     stream->after = exchange->response.after;
     stream->ended = exchange->response.ended;

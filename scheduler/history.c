@@ -69,10 +69,12 @@ static int load_trials(struct db *db, const struct history_request *request, str
 
 int history_load(struct db *db, const struct history_request *request, struct arena *arena, struct past_task **ret,
                  int *ret_count, struct error *error) {
+    char viewer[UUID_TEXT];
     struct config_row *config;
     struct history_task *tasks;
     int n, kept = 0;
-    if (config_get(db, request->workload, request->device_key, arena, &config, error) < 0 ||
+    if (project_of_job(db, request->job_id, viewer, error) < 0 ||
+        config_get(db, viewer, request->workload, request->device_key, arena, &config, error) < 0 ||
         load_trials(db, request, arena, &tasks, &n, error) < 0)
         return -1;
     struct past_task *past = arena_array(arena, (size_t)n + 1, sizeof *past);

@@ -6,6 +6,7 @@
 #include "scheduler/floor.h"
 #include "service/base/clock.h"
 #include "service/base/json.h"
+#include "service/store/project_store.h"
 #include "service/store/reuse_store.h"
 
 struct question {
@@ -57,13 +58,16 @@ int reuse_serve(struct db *db, const struct reuse_request *request, struct arena
                 struct error *error) {
     struct workload *workload;
     struct reuse_record *record;
+    char viewer[UUID_TEXT];
     *ret = NULL;
     if (request->options->reuse != REUSE_EXACT)
         return 0;
-    if (workload_parse(request->workload, arena, &workload, error) < 0)
+    if (workload_parse(request->workload, arena, &workload, error) < 0 ||
+        project_of_job(db, request->job_id, viewer, error) < 0)
         return -1;
     struct question question = {request, workload, arena};
-    struct reuse_wish wish = {.workload = request->workload,
+    struct reuse_wish wish = {.viewer = viewer,
+                              .workload = request->workload,
                               .device_key = request->device->key,
                               .trials = request->trials,
                               .early_stopping = request->options->early_stopping,

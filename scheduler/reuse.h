@@ -12,6 +12,7 @@
 struct reuse_request {
     const struct device_info *device;
     const struct job_options *options;
+    const char *job_id;   /* whose project may see the record */
     const char *workload; /* its text */
     int64_t trials;       /* that its search would be given */
 };

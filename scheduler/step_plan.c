@@ -28,7 +28,7 @@ static int planned_trials(struct step *step, const struct job_options *options, 
 
 /* From the record of a search that is over, where the job asks for that and there is one. */
 static int serve(struct step *step, const struct job_options *options, struct task_new *task, struct error *error) {
-    struct reuse_request request = {step->device, options, task->workload, task->trials_planned};
+    struct reuse_request request = {step->device, options, step->item->job_id, task->workload, task->trials_planned};
     struct task_served *served;
     if (reuse_serve(step->db, &request, step->arena, &served, error) < 0)
         return -1;

@@ -5,6 +5,7 @@
 
 #include "api/deliverer.h"
 #include "api/hub.h"
+#include "api/listen.h"
 #include "api/reservations.h"
 #include "api/server.h"
 #include "scheduler/worker.h"
@@ -12,6 +13,7 @@
 #include "service/base/log.h"
 #include "service/commands.h"
 #include "service/serving.h"
+#include "service/store/token_store.h"
 
 enum { WORKER_CONNECTIONS = 8, OWN_CONNECTIONS = 2 /* deliverer, reservations */ };
 
@@ -39,6 +41,24 @@ static int drop_spools(struct parts *parts, struct error *error) {
     return file_remove_tree(arena_printf(parts->serving.arena, "%s/uploads", parts->serving.settings.data_dir), error);
 }
 
+/* As long as there is no token everybody who can reach the server may do everything. */
+static int check_openness(const struct parts *parts, struct error *error) {
+    const struct settings *settings = &parts->serving.settings;
+    bool any, loopback;
+    if (token_any(parts->serving.db, &any, error) < 0 || listen_is_loopback(settings->listen, &loopback, error) < 0)
+        return -1;
+    if (any)
+        return 0;
+    if (!loopback && !settings->allow_anonymous)
+        return error_set(error, ERROR_INVALID, "anonymous", "listen",
+                         "There is no token, so that everybody who reaches %.100s could do everything. Make one "
+                         "(warptune token create --scope admin), listen on 127.0.0.1, or allow it (--allow-anonymous).",
+                         settings->listen);
+    log_line(loopback ? LOG_INFO : LOG_WARN, "there is no token: everybody who reaches %s may do everything",
+             settings->listen);
+    return 0;
+}
+
 static int start(struct parts *parts, struct error *error) {
     const struct settings *settings = &parts->serving.settings;
     struct server_config server = {.listen = settings->listen,
@@ -49,7 +69,8 @@ static int start(struct parts *parts, struct error *error) {
     struct deliverer_config deliverer = {.allow_private = settings->webhook_allow_private};
     if (backoff_parse(settings->webhook_backoff, &deliverer.backoff, error) < 0)
         return error_prefix(error, "webhook-backoff: ");
-    if (serving_open_database(&parts->serving, true, error) < 0 || drop_spools(parts, error) < 0 ||
+    if (serving_open_database(&parts->serving, true, error) < 0 || check_openness(parts, error) < 0 ||
+        drop_spools(parts, error) < 0 ||
         hub_new(parts->serving.database_url, (int)settings->max_waiters, &parts->hub, error) < 0 ||
         reservations_start(parts->serving.db, &parts->reservations, error) < 0)
         return -1;

@@ -12,6 +12,8 @@
 int cmd_serve(int argc, char **argv);     /* the HTTP server, with a worker beside it */
 int cmd_worker(int argc, char **argv);    /* a worker alone */
 int cmd_migrate(int argc, char **argv);   /* bring the schema up to date */
+int cmd_token(int argc, char **argv);     /* API tokens: made, listed, revoked */
+int cmd_project(int argc, char **argv);   /* projects: made, listed */
 int cmd_doctor(int argc, char **argv);    /* what this machine has and lacks */
 int cmd_bank(int argc, char **argv);      /* compile ahead of any job */
 int cmd_sample(int argc, char **argv);    /* write a network with random weights */

@@ -16,6 +16,8 @@ static const struct command commands[] = {
     {"serve", cmd_serve, "the HTTP server, with a worker beside it"},
     {"worker", cmd_worker, "a worker alone, for a server's database on this or another host"},
     {"migrate", cmd_migrate, "bring the database's schema up to date"},
+    {"token", cmd_token, "make, list and revoke the API tokens of a project"},
+    {"project", cmd_project, "make and list projects"},
     {"doctor", cmd_doctor, "say what of CUDA, NVRTC, cuDNN, compiler and PostgreSQL is found here"},
     {"bank", cmd_bank, "compile the kernels that serve every shape, ahead of any job"},
     {"sample", cmd_sample, "write a well-known network with random weights as ONNX"},

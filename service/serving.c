@@ -61,6 +61,13 @@ static int make_data_dir(const char *path, struct error *error) {
     return 0;
 }
 
+/* When the private cluster is another process's; the error stays as it is when that may not be. */
+static int join(struct serving *serving, struct error *error) {
+    if (!serving->may_join || strcmp(error->code, "data-dir-in-use") != 0)
+        return -1;
+    return cluster_running_url(serving->settings.data_dir, serving->joined_url, sizeof serving->joined_url, error);
+}
+
 int serving_open_database(struct serving *serving, bool may_start_cluster, struct error *error) {
     const struct settings *settings = &serving->settings;
     serving->database_url = settings->database_url;
@@ -71,14 +78,33 @@ int serving_open_database(struct serving *serving, bool may_start_cluster, struc
         return -1;
     if (!*settings->database_url) {
         struct cluster_options options = {.data_dir = settings->data_dir};
-        if (cluster_start(&options, &serving->cluster, error) < 0)
+        if (cluster_start(&options, &serving->cluster, error) == 0)
+            serving->database_url = cluster_url(serving->cluster);
+        else if (join(serving, error) == 0)
+            serving->database_url = serving->joined_url;
+        else
             return -1;
-        serving->database_url = cluster_url(serving->cluster);
     }
     struct db_options options = {.url = serving->database_url, .connections = serving->connections};
     if (db_open(&options, &serving->db, error) < 0)
         return -1;
     return migrate_run(serving->db, NULL, error);
+}
+
+int serving_open_beside(struct serving *serving, const char *data_dir, const char *database_url, struct error *error) {
+    char *none[] = {"", NULL};
+    memset(serving, 0, sizeof *serving);
+    serving->arena = arena_new(0);
+    serving->may_join = true;
+    serving->connections = 2;
+    log_init(LOG_WARN);
+    if (settings_load(&serving->settings, 1, none, serving->arena, error) < 0)
+        return -1;
+    if (data_dir)
+        serving->settings.data_dir = data_dir;
+    if (database_url || data_dir)
+        serving->settings.database_url = database_url ? database_url : "";
+    return serving_open_database(serving, true, error);
 }
 
 static void stop_signals(sigset_t *set) {

@@ -18,6 +18,8 @@ struct serving {
     struct cluster *cluster; /* NULL when a database was named */
     struct db *db;
     const char *database_url;
+    bool may_join; /* another process may own the private cluster: then its database is opened */
+    char joined_url[512];
     int connections; /* the most to the database at a time, set before it is opened; 0: a default */
 };
 
@@ -28,6 +30,12 @@ struct serving {
 int serving_settings(struct serving *serving, const char *verb, const char *summary, int argc, char **argv);
 /* Opens the database; with `may_start_cluster`, a private cluster in the data folder when no database is named. */
 int serving_open_database(struct serving *serving, bool may_start_cluster, struct error *error) MUST_CHECK;
+/*
+ * For commands beside a server: the settings but for those given here (NULL: not given), and the database, whether or
+ * not a server runs on it. Close it, opened or not.
+ */
+int serving_open_beside(struct serving *serving, const char *data_dir, const char *database_url,
+                        struct error *error) MUST_CHECK;
 /* Blocks SIGTERM and SIGINT in this and all later threads; call before the first thread is made. */
 void serving_block_signals(void);
 /*

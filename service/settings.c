@@ -39,6 +39,7 @@ static const struct setting table[] = {
     TEXT(cors_origins, "cors-origins", "",
          "origins whose web pages may use the interface: https://HOST, http://HOST:PORT, a list of them, or *"),
     FLAG(no_worker, "no-worker", "serve HTTP only; workers run elsewhere"),
+    FLAG(allow_anonymous, "allow-anonymous", "without any token, serve other hosts, too: everybody may do everything"),
     NUMBER(builders, "builders", "0", 0, 256, "compiler processes of each device; 0: one for each core"),
     NUMBER(http_threads, "http-threads", "0", 0, 256, "threads that answer requests; 0: four for each core"),
     NUMBER(max_connections, "max-connections", "4096", 16, 100000, "open HTTP connections"),

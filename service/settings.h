@@ -23,6 +23,7 @@ struct settings {
     const char *log_level;
     const char *cors_origins; /* web pages of these origins may read the answers */
     bool no_worker;
+    bool allow_anonymous; /* listen anywhere although there is no token */
     int64_t builders;     /* compiler processes of each device; 0: one for each core */
     int64_t http_threads; /* 0: four for each core */
     int64_t max_connections;

@@ -374,6 +374,15 @@ failed:
     return -1;
 }
 
+int cluster_running_url(const char *data_dir, char *ret_url, size_t size, struct error *error) {
+    struct cluster cluster = {0};
+    if (cluster_user_choose(&cluster.user, error) < 0 ||
+        cluster_paths_init(data_dir, &cluster.user, &cluster.paths, error) < 0)
+        return -1;
+    write_url(&cluster, "warptune", ret_url, size);
+    return 0;
+}
+
 bool cluster_alive(struct cluster *cluster) {
     return cluster_watch_alive(&cluster->watch);
 }

@@ -36,6 +36,8 @@ int cluster_find_bin(char *ret_path, size_t size, struct error *error) MUST_CHEC
  * thread.
  */
 int cluster_start(const struct cluster_options *options, struct cluster **ret, struct error *error) MUST_CHECK;
+/* The URL of the cluster that another process owns: what cluster_start found in use. */
+int cluster_running_url(const char *data_dir, char *ret_url, size_t size, struct error *error) MUST_CHECK;
 /* postgresql://… for db_open and for workers on this host; as long as the cluster. */
 const char *cluster_url(const struct cluster *cluster);
 /* Whether the process that watches over PostgreSQL is still there: without it nothing brings PostgreSQL back. */

@@ -11,27 +11,45 @@
 
 #define COLUMNS                                                                                                  \
     "workload, device_key, template, version, index, entity, cost_s, spread_s, baseline_s, provenance, job_id, " \
-    "updated_at"
+    "updated_at, project_id, (SELECT name FROM projects WHERE id = project_id), visibility"
 
 static const struct statement put = {
     "config_put",
     "INSERT INTO configs AS c (workload, device_key, template, version, index, entity, cost_s, spread_s, baseline_s,"
-    " provenance, job_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) "
-    "ON CONFLICT (workload, device_key) DO UPDATE SET template = excluded.template, version = excluded.version,"
+    " provenance, job_id, project_id, visibility, shared_with) "
+    "SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::uuid, p.id, p.config_visibility, p.config_shared_with"
+    " FROM projects p WHERE p.id = coalesce($12::uuid, (SELECT project_id FROM jobs WHERE id = $11::uuid),"
+    "  '" PROJECT_DEFAULT_ID "') "
+    "ON CONFLICT (workload, device_key, project_id) DO UPDATE SET template = excluded.template, version = "
+    "excluded.version,"
     " index = excluded.index, entity = excluded.entity, cost_s = excluded.cost_s, spread_s = excluded.spread_s,"
     " baseline_s = excluded.baseline_s, provenance = excluded.provenance, job_id = excluded.job_id, updated_at = now() "
     "WHERE excluded.cost_s < c.cost_s OR (excluded.template = c.template AND excluded.version > c.version)"};
-static const struct statement get = {"config_get",
-                                     "SELECT " COLUMNS " FROM configs WHERE workload = $1 AND device_key = $2"};
-static const struct statement list = {"config_list",
-                                      "SELECT " COLUMNS " FROM configs WHERE ($1::text IS NULL OR workload = $1)"
-                                      " AND ($2::text IS NULL OR device_key = $2)"
-                                      " AND ($3::text IS NULL OR (workload, device_key) > ($3, coalesce($4, ''))) "
-                                      "ORDER BY workload, device_key LIMIT $5"};
-static const struct statement near = {"config_near",
-                                      "SELECT workload, template, version FROM configs WHERE device_key = $1"
-                                      " AND starts_with(workload, $2) AND ($3::text IS NULL OR workload > $3) "
-                                      "ORDER BY workload LIMIT $4"};
+static const struct statement get = {"config_get", "SELECT " COLUMNS " FROM config_best($1, $2, $3)"};
+static const struct statement share = {
+    "config_share", "UPDATE configs SET visibility = $4, shared_with = $5 WHERE project_id = $1"
+                    " AND ($2::text IS NULL OR workload = $2) AND ($3::text IS NULL OR device_key = $3)"};
+/* The page's keys come first, in the order of an index: the best of each is looked for only then. */
+static const struct statement list = {
+    "config_list",
+    "WITH page AS MATERIALIZED (SELECT DISTINCT c.workload, c.device_key FROM configs c WHERE config_visible(c, $6)"
+    "  AND ($1::text IS NULL OR c.workload = $1) AND ($2::text IS NULL OR c.device_key = $2)"
+    "  AND ($3::text IS NULL OR (c.workload, c.device_key) > ($3, coalesce($4, '')))"
+    "  ORDER BY c.workload, c.device_key LIMIT $5) "
+    "SELECT " COLUMNS " FROM (SELECT best.* FROM page CROSS JOIN LATERAL"
+    "  config_best(page.workload, page.device_key, $6) best) seen ORDER BY workload, device_key"};
+static const struct statement list_own = {"config_list_own",
+                                          "SELECT " COLUMNS " FROM configs WHERE ($1::text IS NULL OR workload = $1)"
+                                          " AND ($2::text IS NULL OR device_key = $2)"
+                                          " AND ($3::text IS NULL OR (workload, device_key) > ($3, coalesce($4, ''))) "
+                                          "AND project_id = $6 ORDER BY workload, device_key LIMIT $5"};
+static const struct statement near = {
+    "config_near",
+    "WITH page AS MATERIALIZED (SELECT DISTINCT c.workload FROM configs c WHERE c.device_key = $1"
+    "  AND config_visible(c, $5) AND starts_with(c.workload, $2) AND ($3::text IS NULL OR c.workload > $3)"
+    "  ORDER BY c.workload LIMIT $4) "
+    "SELECT best.workload, best.template, best.version FROM page CROSS JOIN LATERAL"
+    "  config_best(page.workload, $1, $5) best ORDER BY best.workload"};
 
 static int check(const struct config_row *config, struct error *error) {
     if (strlen(config->workload) > CONFIG_MAX_WORKLOAD)
@@ -57,6 +75,7 @@ static void fill(struct params *params, const struct config_row *config) {
     params_double(params, config->baseline_s);
     params_text(params, config->provenance);
     params_text(params, config->job_id);
+    params_text(params, config->project_id);
 }
 
 int config_put(struct db *db, const struct config_row *config, bool *ret_kept, struct error *error) {
@@ -112,7 +131,8 @@ int config_put_all(struct db *db, struct config_row *configs, int n, int *ret_ke
     return 0;
 }
 
-static void read_config(const PGresult *result, int number, struct arena *arena, struct config_row *ret) {
+static int read_config(const PGresult *result, int number, struct arena *arena, struct config_row *ret,
+                       struct error *error) {
     struct row row = {result, number, 0};
     ret->workload = row_text(&row, arena);
     ret->device_key = row_text(&row, arena);
@@ -126,22 +146,25 @@ static void read_config(const PGresult *result, int number, struct arena *arena,
     ret->provenance = row_text(&row, arena);
     ret->job_id = row_text(&row, arena);
     ret->updated_us = row_time(&row);
+    ret->project_id = row_text(&row, arena);
+    ret->project = row_text(&row, arena);
+    return visibility_parse(row_raw(&row), &ret->visibility, error);
 }
 
-int config_get(struct db *db, const char *workload, const char *device_key, struct arena *arena,
+int config_get(struct db *db, const char *viewer, const char *workload, const char *device_key, struct arena *arena,
                struct config_row **ret, struct error *error) {
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     struct params params = {0};
     params_text(&params, workload);
     params_text(&params, device_key);
+    params_text(&params, project_or_default(viewer));
     if (db_run(db, &get, &params, &result, error) < 0)
         return -1;
     *ret = NULL;
-    if (PQntuples(result) == 1) {
-        *ret = arena_alloc(arena, sizeof **ret);
-        read_config(result, 0, arena, *ret);
-    }
-    return 0;
+    if (PQntuples(result) == 0)
+        return 0;
+    *ret = arena_alloc(arena, sizeof **ret);
+    return read_config(result, 0, arena, *ret, error);
 }
 
 int config_list(struct db *db, const struct config_filter *filter, struct arena *arena, struct config_row **ret,
@@ -153,14 +176,35 @@ int config_list(struct db *db, const struct config_filter *filter, struct arena 
     params_text(&params, filter->after_workload);
     params_text(&params, filter->after_device_key);
     params_int(&params, filter->limit + 1);
-    if (db_run(db, &list, &params, &result, error) < 0)
+    params_text(&params, project_or_default(filter->viewer));
+    if (db_run(db, filter->own ? &list_own : &list, &params, &result, error) < 0)
         return -1;
     int rows = PQntuples(result), count = rows > filter->limit ? filter->limit : rows;
     *ret = arena_array(arena, (size_t)count + 1, sizeof **ret);
     for (int i = 0; i < count; i++)
-        read_config(result, i, arena, &(*ret)[i]);
+        if (read_config(result, i, arena, &(*ret)[i], error) < 0)
+            return -1;
     *ret_count = count;
     *ret_more = rows > filter->limit;
+    return 0;
+}
+
+int config_share(struct db *db, const char *project_id, const struct config_filter *filter,
+                 const struct sharing *sharing, int64_t *ret_changed, struct error *error) {
+    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    const char *with;
+    if (project_ids(db, sharing, arena, &with, error) < 0)
+        return -1;
+    params_text(&params, project_or_default(project_id));
+    params_text(&params, filter->workload);
+    params_text(&params, filter->device_key);
+    params_text(&params, visibility_name(sharing->visibility));
+    params_text(&params, with);
+    if (db_run(db, &share, &params, &result, error) < 0)
+        return -1;
+    *ret_changed = pg_affected(result);
     return 0;
 }
 
@@ -227,6 +271,7 @@ static int scan(struct db *db, struct nearest *nearest, struct error *error) {
         params_text(&params, nearest->prefix);
         params_text(&params, nearest->after.len ? buf_str(&nearest->after) : NULL);
         params_int(&params, NEAR_PAGE);
+        params_text(&params, project_or_default(nearest->wish->viewer));
         if (db_run(db, &near, &params, &result, error) < 0)
             return -1;
         rows = PQntuples(result);
@@ -247,7 +292,7 @@ int config_nearest(struct db *db, const struct config_wish *wish, struct arena *
     snprintf(nearest.prefix, sizeof nearest.prefix, "%s(", op_name(wish->workload->op));
     int status = scan(db, &nearest, error);
     if (status == 0 && isfinite(nearest.distance))
-        status = config_get(db, buf_str(&nearest.best), wish->device_key, arena, &config, error);
+        status = config_get(db, wish->viewer, buf_str(&nearest.best), wish->device_key, arena, &config, error);
     buf_release(&nearest.own);
     buf_release(&nearest.best);
     buf_release(&nearest.after);

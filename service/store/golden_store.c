@@ -5,6 +5,7 @@
 
 #include "service/store/job_store.h"
 #include "service/store/pg.h"
+#include "service/store/project_store.h"
 
 #define COLUMNS                                                                              \
     "g.number, g.device_key, g.job_id, g.model_id, g.note, g.result, g.set_at, g.ended_at, " \
@@ -12,19 +13,23 @@
 
 /* The share lock keeps the job as it is while it is copied. */
 static const struct statement look_at_job = {"golden_job",
-                                             "SELECT state, device_key FROM jobs WHERE id = $1 FOR SHARE"};
-/* One setting of a class at a time. */
-static const struct statement lock_class = {"golden_lock",
-                                            "SELECT pg_advisory_xact_lock(hashtextextended($1, 7305808869229538407))"};
+                                             "SELECT state, device_key FROM jobs WHERE id = $1 AND project_id = $2 "
+                                             "FOR SHARE"};
+/* One setting of a project's class at a time. */
+static const struct statement lock_class = {
+    "golden_lock", "SELECT pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 7305808869229538407))"};
 static const struct statement set_note = {
     "golden_set_note",
-    "UPDATE golden SET note = $3 WHERE device_key = $1 AND job_id = $2 AND ended_at IS NULL RETURNING number"};
+    "UPDATE golden SET note = $4 WHERE device_key = $1 AND project_id = $2 AND job_id = $3 AND ended_at IS NULL "
+    "RETURNING number"};
 static const struct statement end = {
-    "golden_end", "UPDATE golden SET ended_at = clock_timestamp() WHERE device_key = $1 AND ended_at IS NULL"};
+    "golden_end", "UPDATE golden SET ended_at = clock_timestamp() WHERE device_key = $1 AND project_id = $2 "
+                  "AND ended_at IS NULL"};
 static const struct statement insert = {
-    "golden_insert", "INSERT INTO golden (device_key, job_id, model_id, note, result, set_at) "
-                     "SELECT device_key, id, model_id, $2, result, clock_timestamp() FROM jobs WHERE id = $1 "
-                     "RETURNING number"};
+    "golden_insert",
+    "INSERT INTO golden (project_id, device_key, job_id, model_id, note, result, set_at) "
+    "SELECT project_id, device_key, id, model_id, $2, result, clock_timestamp() FROM jobs WHERE id = $1 "
+    "RETURNING number"};
 static const struct statement copy = {
     "golden_copy",
     "INSERT INTO golden_configs (golden, workload, name, count, template, version, index, entity, cost_s, spread_s,"
@@ -34,12 +39,13 @@ static const struct statement copy = {
     "FROM tasks t LEFT JOIN trials x ON x.job_id = t.job_id AND x.task = t.number AND x.template = t.best_template"
     " AND x.index = t.best_index WHERE t.job_id = $1 AND t.best_s IS NOT NULL"};
 static const struct statement now = {"golden_now",
-                                     "SELECT " COLUMNS " FROM golden g WHERE g.ended_at IS NULL"
+                                     "SELECT " COLUMNS " FROM golden g WHERE g.ended_at IS NULL AND g.project_id = $2"
                                      " AND ($1::text IS NULL OR g.device_key = $1) ORDER BY g.device_key"};
-static const struct statement get = {"golden_get", "SELECT " COLUMNS " FROM golden g WHERE g.number = $1"};
+static const struct statement get = {"golden_get",
+                                     "SELECT " COLUMNS " FROM golden g WHERE g.number = $1 AND g.project_id = $2"};
 static const struct statement history = {
     "golden_history", "SELECT " COLUMNS " FROM golden g WHERE ($1::text IS NULL OR g.device_key = $1)"
-                      " AND ($2 = 0 OR g.number < $2) ORDER BY g.number DESC LIMIT $3"};
+                      " AND ($2 = 0 OR g.number < $2) AND g.project_id = $4 ORDER BY g.number DESC LIMIT $3"};
 static const struct statement configs = {
     "golden_configs", "SELECT workload, name, count, template, version, index, entity, cost_s, spread_s, baseline_s "
                       "FROM golden_configs WHERE golden = $1 ORDER BY workload COLLATE \"C\""};
@@ -90,11 +96,12 @@ static int load_configs(struct db *db, struct golden_row *golden, struct arena *
     return 0;
 }
 
-int golden_now(struct db *db, const char *device_key, struct arena *arena, struct golden_row **ret, int *ret_count,
-               struct error *error) {
+int golden_now(struct db *db, const char *project_id, const char *device_key, struct arena *arena,
+               struct golden_row **ret, int *ret_count, struct error *error) {
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     struct params params = {0};
     params_text(&params, device_key);
+    params_text(&params, project_or_default(project_id));
     if (db_run(db, &now, &params, &result, error) < 0)
         return -1;
     int count = PQntuples(result);
@@ -107,10 +114,12 @@ int golden_now(struct db *db, const char *device_key, struct arena *arena, struc
     return 0;
 }
 
-int golden_get(struct db *db, int64_t number, struct arena *arena, struct golden_row **ret, struct error *error) {
+int golden_get(struct db *db, const char *project_id, int64_t number, struct arena *arena, struct golden_row **ret,
+               struct error *error) {
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     struct params params = {0};
     params_int(&params, number);
+    params_text(&params, project_or_default(project_id));
     if (db_run(db, &get, &params, &result, error) < 0)
         return -1;
     if (PQntuples(result) == 0)
@@ -130,6 +139,7 @@ int golden_history(struct db *db, const struct golden_filter *filter, struct are
     params_text(&params, filter->device_key);
     params_int(&params, filter->before);
     params_int(&params, filter->limit + 1);
+    params_text(&params, project_or_default(filter->project_id));
     if (db_run(db, &history, &params, &result, error) < 0)
         return -1;
     int rows = PQntuples(result), count = rows > filter->limit ? filter->limit : rows;
@@ -142,7 +152,7 @@ int golden_history(struct db *db, const struct golden_filter *filter, struct are
 /* ---- setting ---- */
 
 struct setting {
-    const char *job_id, *note;
+    const char *project_id, *job_id, *note;
     int64_t number; /* of what is golden then */
     bool made;
 };
@@ -151,10 +161,12 @@ static int no_such_job(const char *id, struct error *error) {
     return error_set(error, ERROR_NOT_FOUND, "no-such-job", "job_id", "There is no job %.64s.", id);
 }
 
-static int check_job(struct pg *pg, const char *job_id, PGresult **ret_result, const char **ret_device,
+static int check_job(struct pg *pg, const struct setting *setting, PGresult **ret_result, const char **ret_device,
                      struct error *error) {
+    const char *job_id = setting->job_id;
     struct params params = {0};
     params_text(&params, job_id);
+    params_text(&params, setting->project_id);
     if (pg_run(pg, &look_at_job, &params, ret_result, error) < 0)
         return -1;
     if (PQntuples(*ret_result) == 0)
@@ -174,6 +186,7 @@ static int renew(struct pg *pg, const struct setting *setting, const char *devic
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     struct params params = {0};
     params_text(&params, device_key);
+    params_text(&params, setting->project_id);
     params_text(&params, setting->job_id);
     params_text(&params, setting->note);
     if (pg_run(pg, &set_note, &params, &result, error) < 0)
@@ -187,6 +200,7 @@ static int replace(struct pg *pg, const struct setting *setting, const char *dev
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     struct params class = {0}, job = {0}, both = {0};
     params_text(&class, device_key);
+    params_text(&class, setting->project_id);
     params_text(&job, setting->job_id);
     params_text(&job, setting->note);
     if (pg_run(pg, &end, &class, NULL, error) < 0 || pg_run(pg, &insert, &job, &result, error) < 0)
@@ -202,30 +216,32 @@ static int set(struct pg *pg, void *data, struct error *error) {
     PGresult *job CLEANUP(pg_clear_p) = NULL;
     const char *device_key = NULL;
     struct params class = {0};
-    if (check_job(pg, setting->job_id, &job, &device_key, error) < 0)
+    if (check_job(pg, setting, &job, &device_key, error) < 0)
         return -1;
     params_text(&class, device_key);
+    params_text(&class, setting->project_id);
     if (pg_run(pg, &lock_class, &class, NULL, error) < 0 || renew(pg, setting, device_key, &setting->number, error) < 0)
         return -1;
     setting->made = setting->number == 0;
     return setting->made ? replace(pg, setting, device_key, &setting->number, error) : 0;
 }
 
-int golden_set(struct db *db, const char *job_id, const char *note, struct arena *arena, struct golden_row **ret,
-               bool *ret_made, struct error *error) {
-    struct setting setting = {job_id, note, 0, false};
+int golden_set(struct db *db, const char *project_id, const char *job_id, const char *note, struct arena *arena,
+               struct golden_row **ret, bool *ret_made, struct error *error) {
+    struct setting setting = {project_or_default(project_id), job_id, note, 0, false};
     if (!uuid_valid(job_id))
         return no_such_job(job_id ? job_id : "", error);
     if (db_transaction(db, set, &setting, error) < 0)
         return -1;
     *ret_made = setting.made;
-    return golden_get(db, setting.number, arena, ret, error);
+    return golden_get(db, project_id, setting.number, arena, ret, error);
 }
 
-int golden_end(struct db *db, const char *device_key, struct error *error) {
+int golden_end(struct db *db, const char *project_id, const char *device_key, struct error *error) {
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     struct params params = {0};
     params_text(&params, device_key);
+    params_text(&params, project_or_default(project_id));
     if (db_run(db, &end, &params, &result, error) < 0)
         return -1;
     if (pg_affected(result) == 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * golden_store.h: the golden set of a class of devices: the configurations of one job that others are held against.
+ * golden_store.h: the golden set of a project for a class of devices: the configurations of one of its jobs that
+ * others are held against. A project that is NULL is `default`.
  *
  * They are copied from the job, which may go. Each setting has a number of its own, from 1, and is kept after another
  * took its place, so that it can be said what was golden when.
@@ -40,18 +41,19 @@ struct golden_row {
  * Makes the job's best configurations golden for its class of devices. The same job again only takes the new note;
  * *ret_made says whether there is a new setting. ERROR_NOT_FOUND "no-such-job", ERROR_CONFLICT "job-not-succeeded".
  */
-int golden_set(struct db *db, const char *job_id, const char *note, struct arena *arena, struct golden_row **ret,
-               bool *ret_made, struct error *error) MUST_CHECK;
+int golden_set(struct db *db, const char *project_id, const char *job_id, const char *note, struct arena *arena,
+               struct golden_row **ret, bool *ret_made, struct error *error) MUST_CHECK;
 /* What is golden now, one for each class of devices, or for this one. *ret_count may be 0. */
-int golden_now(struct db *db, const char *device_key, struct arena *arena, struct golden_row **ret, int *ret_count,
-               struct error *error) MUST_CHECK;
+int golden_now(struct db *db, const char *project_id, const char *device_key, struct arena *arena,
+               struct golden_row **ret, int *ret_count, struct error *error) MUST_CHECK;
 /* ERROR_NOT_FOUND "no-such-golden". */
-int golden_get(struct db *db, int64_t number, struct arena *arena, struct golden_row **ret,
+int golden_get(struct db *db, const char *project_id, int64_t number, struct arena *arena, struct golden_row **ret,
                struct error *error) MUST_CHECK;
 /* Nothing is golden for the class any more. ERROR_NOT_FOUND "no-golden" when nothing was. */
-int golden_end(struct db *db, const char *device_key, struct error *error) MUST_CHECK;
+int golden_end(struct db *db, const char *project_id, const char *device_key, struct error *error) MUST_CHECK;
 
 struct golden_filter {
+    const char *project_id;
     const char *device_key; /* NULL: all */
     int64_t before;         /* cursor: the last number of the page before; 0: from the newest */
     int limit;              /* 1 to 1000 */

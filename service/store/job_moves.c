@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/store/job_tx.h"
+#include "service/store/quota.h"
 
 #include <string.h>
 
@@ -17,7 +18,7 @@ static const struct statement requeue_tasks = {
 static const struct statement what_is_missing = {
     "job_what_is_missing",
     "SELECT j.device_key <> '', EXISTS (SELECT FROM tasks WHERE job_id = j.id AND state = 'queued'),"
-    " EXISTS (SELECT FROM models WHERE id = j.model_id) FROM jobs j WHERE j.id = $1"};
+    " EXISTS (SELECT FROM models WHERE id = j.model_id), j.project_id, j.device FROM jobs j WHERE j.id = $1"};
 static const struct statement wake_job = {"job_wake", "SELECT pg_notify('" CHANNEL_QUEUE
                                                       "', max(device_kind)) FROM queue WHERE job_id = $1"};
 
@@ -86,9 +87,10 @@ static int retry(struct pg *pg, void *data, struct error *error) {
         return -1;
     struct row row = {missing, 0, 0};
     bool planned = row_bool(&row), tasks_left = row_bool(&row), has_model = row_bool(&row);
+    const char *project_id = row_raw(&row), *device = row_raw(&row);
     if (!has_model)
         return error_set(error, ERROR_CONFLICT, "model-deleted", NULL, "The job's model was deleted: upload it again.");
-    if (job_move(pg, job_id, state, JOB_QUEUED, NULL, error) < 0)
+    if (quota_for_job(pg, project_id, device, error) < 0 || job_move(pg, job_id, state, JOB_QUEUED, NULL, error) < 0)
         return -1;
     if (planned && tasks_left)
         return queue_add_tasks(pg, job_id, error);

@@ -5,6 +5,8 @@
 
 #include "service/store/job_tx.h"
 #include "service/store/pg.h"
+#include "service/store/project_store.h"
+#include "service/store/quota.h"
 
 /* The wide columns of a job come with the rows for which `where` holds only: once, when there is a row for each task.
  */
@@ -39,25 +41,26 @@ static const struct statement list = {
                             "WHERE ($1::text IS NULL OR j.state = $1) AND ($2::uuid IS NULL OR j.model_id = $2)"
                             " AND ($3::text IS NULL OR j.labels ? $3)"
                             " AND ($4::text IS NULL OR j.labels @> jsonb_build_object($3::text, $4::text))"
-                            " AND ($5::uuid IS NULL OR j.id < $5) ORDER BY j.id DESC LIMIT $6"};
+                            " AND ($5::uuid IS NULL OR j.id < $5) AND j.project_id = $7 ORDER BY j.id DESC LIMIT $6"};
 static const struct statement counts = {"job_counts", "SELECT state, count(*) FROM jobs GROUP BY state"};
 
 static const struct statement find = {"job_find", "SELECT 1 FROM jobs WHERE id = $1"};
 /* The share lock keeps the model from being deleted until the job is there. */
-static const struct statement lock_model = {"job_lock_model", "SELECT 1 FROM models WHERE id = $1 FOR SHARE"};
+static const struct statement lock_model = {"job_lock_model",
+                                            "SELECT 1 FROM models WHERE id = $1 AND project_id = $2 FOR SHARE"};
 static const struct statement too_many = {
     "job_too_many",
     "SELECT count(*) >= $1::bigint FROM (SELECT FROM jobs WHERE state IN ('queued', 'running', 'paused') "
     "LIMIT $1::bigint) open"};
 static const struct statement insert = {
     "job_insert",
-    "WITH job AS (INSERT INTO jobs (id, model_id, device, key, priority, options, labels, last_event)"
-    "  VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'), 1) ON CONFLICT DO NOTHING"
-    "  RETURNING id, device, key, priority),"
+    "WITH job AS (INSERT INTO jobs (id, model_id, device, key, priority, options, labels, last_event, project_id)"
+    "  VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'), 1, $8) ON CONFLICT DO NOTHING"
+    "  RETURNING id, device, key, priority, project_id),"
     " event AS (INSERT INTO events (job_id, number, kind, data) SELECT id, 1, 'state', '{\"state\":\"queued\"}' FROM "
     "job),"
-    " item AS (INSERT INTO queue (job_id, kind, priority, label, device_kind)"
-    "  SELECT id, 'plan', priority, key, CASE device WHEN 'auto' THEN 'any' ELSE device END FROM job"
+    " item AS (INSERT INTO queue (job_id, kind, priority, label, device_kind, project_id)"
+    "  SELECT id, 'plan', priority, key, CASE device WHEN 'auto' THEN 'any' ELSE device END, project_id FROM job"
     "  RETURNING device_kind) "
     "SELECT pg_notify('" CHANNEL_QUEUE "', device_kind) FROM item"};
 
@@ -171,6 +174,7 @@ static int filter_params(const struct job_filter *filter, struct arena *arena, s
     params_text(ret, equals ? equals + 1 : NULL);
     params_text(ret, filter->after && *filter->after ? filter->after : NULL);
     params_int(ret, filter->limit + 1);
+    params_text(ret, project_or_default(filter->project_id));
     return 0;
 }
 
@@ -249,10 +253,12 @@ static int check_room(struct pg *pg, int64_t max_open, struct error *error) {
     return 0;
 }
 
-static int check_model(struct pg *pg, const char *model_id, struct error *error) {
+static int check_model(struct pg *pg, const struct job_new *job, struct error *error) {
+    const char *model_id = job->model_id;
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     struct params params = {0};
     params_text(&params, model_id);
+    params_text(&params, project_or_default(job->project_id));
     if (uuid_valid(model_id) && pg_run(pg, &lock_model, &params, &result, error) < 0)
         return -1;
     if (PQntuples(result) == 0)
@@ -271,6 +277,7 @@ static int insert_job(struct pg *pg, const struct creation *creation, bool *ret_
     params_int(&params, job->priority);
     params_text(&params, job->options);
     params_text(&params, job->labels);
+    params_text(&params, project_or_default(job->project_id));
     if (pg_run(pg, &insert, &params, &result, error) < 0)
         return -1;
     *ret_inserted = PQntuples(result) == 1;
@@ -303,7 +310,8 @@ static int create(struct pg *pg, void *data, struct error *error) {
         return -1;
     if (found)
         return 0;
-    if (check_model(pg, job->model_id, error) < 0 || check_room(pg, job->max_open, error) < 0 ||
+    if (check_model(pg, job, error) < 0 || check_room(pg, job->max_open, error) < 0 ||
+        quota_for_job(pg, job->project_id, job->device, error) < 0 ||
         insert_job(pg, creation, &creation->created, error) < 0)
         return -1;
     if (!creation->created) /* the same id at once */

@@ -76,10 +76,11 @@ struct job_row {
 typedef int job_answer(void *data, const struct job_row *job, struct idempotency_answer *ret, struct error *error);
 
 struct job_new {
-    const char *id; /* made with uuid_make by the caller; the same id again is the same job. NULL: a new one */
-    const char *model_id;
-    const char *device; /* "auto", "cpu", "cuda" */
-    const char *key;    /* NULL or empty: any worker */
+    const char *id;         /* made with uuid_make by the caller; the same id again is the same job. NULL: a new one */
+    const char *project_id; /* NULL: `default` */
+    const char *model_id;   /* of that project */
+    const char *device;     /* "auto", "cpu", "cuda" */
+    const char *key;        /* NULL or empty: any worker */
     int priority;
     const char *options;                       /* JSON text */
     const char *labels;                        /* JSON object of strings; NULL: none */
@@ -93,8 +94,8 @@ struct job_new {
 
 /*
  * The job with its plan item and first event; with a key, its answer too, all or nothing. A job with this id is there
- * already: *ret_created is false. ERROR_NOT_FOUND "no-such-model"; ERROR_LIMIT "too-many-jobs"; ERROR_CONFLICT
- * "idempotency-in-progress" when another request with the key came first.
+ * already: *ret_created is false. ERROR_NOT_FOUND "no-such-model"; ERROR_LIMIT "too-many-jobs", and "quota-…" of the
+ * project; ERROR_CONFLICT "idempotency-in-progress" when another request with the key came first.
  */
 int job_create(struct db *db, const struct job_new *job, char ret_id[UUID_TEXT], bool *ret_created,
                struct error *error) MUST_CHECK;
@@ -103,7 +104,8 @@ int job_create(struct db *db, const struct job_new *job, char ret_id[UUID_TEXT],
 int job_get(struct db *db, const char *id, struct arena *arena, struct job_row **ret, struct error *error) MUST_CHECK;
 
 struct job_filter {
-    const char *state; /* NULL: all, as the rest */
+    const char *project_id; /* NULL: `default` */
+    const char *state;      /* NULL: all, as the rest */
     const char *model_id;
     const char *label; /* "name=value", or "name" for any value */
     const char *after; /* cursor: the last job of the page before */

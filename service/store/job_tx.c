@@ -38,14 +38,15 @@ static const struct statement add_progress = {
     "CASE WHEN j.device_kind <> '' THEN j.device_kind WHEN j.device = 'auto' THEN 'any' ELSE j.device END, " \
     "j.device_key"
 static const struct statement add_item = {
-    "queue_add", "INSERT INTO queue (job_id, kind, task, priority, label, device_kind, device_key) "
-                 "SELECT j.id, $2, $3, j.priority, j.key, " ITEM_DEVICE " FROM jobs j WHERE j.id = $1 "
+    "queue_add", "INSERT INTO queue (job_id, kind, task, priority, label, device_kind, device_key, project_id) "
+                 "SELECT j.id, $2, $3, j.priority, j.key, " ITEM_DEVICE ", j.project_id FROM jobs j WHERE j.id = $1 "
                  "ON CONFLICT (job_id, kind, task) DO NOTHING"};
 static const struct statement add_tasks = {
-    "queue_add_tasks", "INSERT INTO queue (job_id, kind, task, priority, label, device_kind, device_key) "
-                       "SELECT j.id, 'tune', t.number, j.priority, j.key, " ITEM_DEVICE
-                       " FROM jobs j JOIN tasks t ON t.job_id = j.id WHERE j.id = $1 AND t.state = 'queued' "
-                       "ORDER BY t.number ON CONFLICT (job_id, kind, task) DO NOTHING"};
+    "queue_add_tasks",
+    "INSERT INTO queue (job_id, kind, task, priority, label, device_kind, device_key, project_id) "
+    "SELECT j.id, 'tune', t.number, j.priority, j.key, " ITEM_DEVICE
+    ", j.project_id FROM jobs j JOIN tasks t ON t.job_id = j.id WHERE j.id = $1 AND t.state = 'queued' "
+    "ORDER BY t.number ON CONFLICT (job_id, kind, task) DO NOTHING"};
 static const struct statement wake = {"queue_wake", "SELECT pg_notify('" CHANNEL_QUEUE
                                                     "', max(device_kind)) FROM queue WHERE job_id = $1"};
 static const struct statement drop_items = {"queue_drop", "DELETE FROM queue WHERE job_id = $1"};

@@ -5,16 +5,19 @@
 
 #include "service/store/blob_store.h"
 #include "service/store/pg.h"
+#include "service/store/project_store.h"
+#include "service/store/quota.h"
 
 #define COLUMNS "id, sha256, name, bytes, summary, created_at"
 
 static const struct statement insert = {
-    "model_insert", "INSERT INTO models (id, sha256, name, bytes, summary) VALUES ($1, $2, $3, $4, $5) "
-                    "ON CONFLICT (sha256) DO NOTHING RETURNING " COLUMNS};
+    "model_insert", "INSERT INTO models (id, sha256, name, bytes, summary, project_id) "
+                    "VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (project_id, sha256) DO NOTHING RETURNING " COLUMNS};
 static const struct statement by_id = {"model_get", "SELECT " COLUMNS " FROM models WHERE id = $1"};
-static const struct statement by_sha256 = {"model_find", "SELECT " COLUMNS " FROM models WHERE sha256 = $1"};
-static const struct statement page = {"model_list", "SELECT " COLUMNS " FROM models WHERE $1::uuid IS NULL OR id < $1 "
-                                                    "ORDER BY id DESC LIMIT $2"};
+static const struct statement by_sha256 = {"model_find",
+                                           "SELECT " COLUMNS " FROM models WHERE sha256 = $1 AND project_id = $2"};
+static const struct statement page = {"model_list", "SELECT " COLUMNS " FROM models WHERE project_id = $3"
+                                                    " AND ($1::uuid IS NULL OR id < $1) ORDER BY id DESC LIMIT $2"};
 /* A job that is being made holds the row's share lock until it is there. */
 static const struct statement lock = {"model_lock", "SELECT sha256 FROM models WHERE id = $1 FOR UPDATE"};
 static const struct statement in_use = {
@@ -37,12 +40,10 @@ static void read_model(const PGresult *result, int number, struct arena *arena, 
 }
 
 /* The one row of a result; *ret NULL when there is none. */
-static int get_one(struct db *db, const struct statement *statement, const char *key, struct arena *arena,
+static int get_one(struct db *db, const struct statement *statement, const struct params *params, struct arena *arena,
                    struct model_row **ret, struct error *error) {
     PGresult *result CLEANUP(pg_clear_p) = NULL;
-    struct params params = {0};
-    params_text(&params, key);
-    if (db_run(db, statement, &params, &result, error) < 0)
+    if (db_run(db, statement, params, &result, error) < 0)
         return -1;
     *ret = NULL;
     if (PQntuples(result) == 0)
@@ -52,13 +53,33 @@ static int get_one(struct db *db, const struct statement *statement, const char 
     return 0;
 }
 
+static int find_bytes(struct db *db, const char *project_id, const char *sha256, struct arena *arena,
+                      struct model_row **ret, struct error *error) {
+    struct params params = {0};
+    params_text(&params, sha256);
+    params_text(&params, project_or_default(project_id));
+    return get_one(db, &by_sha256, &params, arena, ret, error);
+}
+
 struct creation {
     const struct params *params;
+    const struct model_new *model;
     PGresult *result;
 };
 
+/* Bytes that the project has already need no room. */
 static int try_insert(struct pg *pg, void *data, struct error *error) {
     struct creation *creation = data;
+    const struct model_new *model = creation->model;
+    PGresult *found CLEANUP(pg_clear_p) = NULL;
+    struct params key = {0};
+    params_text(&key, model->sha256);
+    params_text(&key, project_or_default(model->project_id));
+    PQclear(creation->result);
+    creation->result = NULL;
+    if (pg_run(pg, &by_sha256, &key, &found, error) < 0 ||
+        (PQntuples(found) == 0 && quota_for_model(pg, model->project_id, model->bytes, error) < 0))
+        return -1;
     if (pg_run(pg, &insert, creation->params, &creation->result, error) == 0)
         return 0;
     if (strcmp(pg_sqlstate(pg), "23503") == 0)
@@ -77,10 +98,12 @@ int model_create(struct db *db, const struct model_new *model, struct arena *are
     params_text(&params, model->name);
     params_int(&params, model->bytes);
     params_text(&params, model->summary);
-    struct creation creation = {&params, NULL};
-    if (db_with(db, try_insert, &creation, error) < 0)
-        return -1;
+    params_text(&params, project_or_default(model->project_id));
+    struct creation creation = {&params, model, NULL};
+    int status = db_transaction(db, try_insert, &creation, error);
     PGresult *result CLEANUP(pg_clear_p) = creation.result;
+    if (status < 0)
+        return -1;
     if (PQntuples(result) == 1) {
         *ret = arena_alloc(arena, sizeof **ret);
         read_model(result, 0, arena, *ret);
@@ -88,7 +111,7 @@ int model_create(struct db *db, const struct model_new *model, struct arena *are
         return 0;
     }
     struct model_row *found;
-    if (get_one(db, &by_sha256, model->sha256, arena, &found, error) < 0)
+    if (find_bytes(db, model->project_id, model->sha256, arena, &found, error) < 0)
         return -1;
     if (!found)
         return error_set(error, ERROR_CONFLICT, "blob-missing", NULL,
@@ -98,9 +121,25 @@ int model_create(struct db *db, const struct model_new *model, struct arena *are
     return 0;
 }
 
+struct room {
+    const char *project_id;
+    int64_t bytes;
+};
+
+static int check_room(struct pg *pg, void *data, struct error *error) {
+    const struct room *room = data;
+    return quota_for_model(pg, room->project_id, room->bytes, error);
+}
+
+int model_check_room(struct db *db, const char *project_id, int64_t bytes, struct error *error) {
+    return db_transaction(db, check_room, &(struct room){project_id, bytes}, error);
+}
+
 int model_get(struct db *db, const char *id, struct arena *arena, struct model_row **ret, struct error *error) {
     struct model_row *found = NULL;
-    if (uuid_valid(id) && get_one(db, &by_id, id, arena, &found, error) < 0)
+    struct params params = {0};
+    params_text(&params, id);
+    if (uuid_valid(id) && get_one(db, &by_id, &params, arena, &found, error) < 0)
         return -1;
     if (!found)
         return no_such_model(id, error);
@@ -108,9 +147,10 @@ int model_get(struct db *db, const char *id, struct arena *arena, struct model_r
     return 0;
 }
 
-int model_find(struct db *db, const char *sha256, struct arena *arena, struct model_row **ret, struct error *error) {
+int model_find(struct db *db, const char *project_id, const char *sha256, struct arena *arena, struct model_row **ret,
+               struct error *error) {
     struct model_row *found;
-    if (get_one(db, &by_sha256, sha256, arena, &found, error) < 0)
+    if (find_bytes(db, project_id, sha256, arena, &found, error) < 0)
         return -1;
     if (!found)
         return no_such_model(sha256, error);
@@ -118,14 +158,15 @@ int model_find(struct db *db, const char *sha256, struct arena *arena, struct mo
     return 0;
 }
 
-int model_list(struct db *db, const char *after, int limit, struct arena *arena, struct model_row **ret, int *ret_count,
-               bool *ret_more, struct error *error) {
+int model_list(struct db *db, const char *project_id, const char *after, int limit, struct arena *arena,
+               struct model_row **ret, int *ret_count, bool *ret_more, struct error *error) {
     if (after && *after && !uuid_valid(after))
         return error_set(error, ERROR_INVALID, "bad-cursor", "cursor", "The cursor is not one that a page gave.");
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     struct params params = {0};
     params_text(&params, after && *after ? after : NULL);
     params_int(&params, limit + 1);
+    params_text(&params, project_or_default(project_id));
     if (db_run(db, &page, &params, &result, error) < 0)
         return -1;
     int count = PQntuples(result) > limit ? limit : PQntuples(result);

@@ -12,10 +12,13 @@
     " AND (o.device_kind = 'any' OR o.device_kind = $3) AND (o.device_key = '' OR o.device_key = $5::text)" \
     " AND (o.label = '' OR o.label = $6)"
 
+/* The projects are gone through in turn until one has an item: the limit outside ends it. */
 static const struct statement claim = {
     "queue_claim",
-    "WITH found AS (SELECT id FROM queue o WHERE " MAY_TAKE
-    "  ORDER BY priority DESC, job_id, promise DESC NULLS FIRST, id LIMIT 1 FOR UPDATE SKIP LOCKED) "
+    "WITH found AS (SELECT item.id FROM (SELECT * FROM project_turns($3) WHERE NOT spent ORDER BY had, project_id) turn"
+    "  CROSS JOIN LATERAL (SELECT o.id FROM queue o WHERE o.project_id = turn.project_id AND " MAY_TAKE
+    "   ORDER BY o.priority DESC, o.job_id, o.promise DESC NULLS FIRST, o.id LIMIT 1 FOR UPDATE SKIP LOCKED) item"
+    "  LIMIT 1) "
     "UPDATE queue q SET token = $1, worker_id = $2, worker_kind = $3, ordinal = $4, attempts = q.attempts + 1,"
     " available_at = now() + $8 * interval '1 second' FROM found WHERE q.id = found.id "
     "RETURNING q.id, q.kind, q.job_id, q.task, q.attempts, (SELECT state FROM jobs WHERE id = q.job_id)"};
@@ -25,16 +28,26 @@ static const struct statement put_back = {
     "queue_put_back",
     "UPDATE queue SET token = NULL, worker_id = NULL, available_at = now() + $3 * interval '1 second',"
     " attempts = greatest(attempts - $4::int, 0) WHERE id = $1 AND token = $2"};
-/* Whether one that may be taken comes before this one in the order of claims. */
+/*
+ * Whether one that may be taken comes before this one in the order of claims: of its own project, or of one that had
+ * less than this one would have had when it gave its lease up. It also is when its project has spent its GPU seconds.
+ */
 static const struct statement yield = {
     "queue_yield",
+    "WITH turn AS MATERIALIZED (SELECT * FROM project_turns($3)),"
+    " mine AS MATERIALIZED (SELECT q.*, turn.spent,"
+    "  turn.had - 10 + extract(epoch FROM now() - q.charged_at)::float8 AS had"
+    "  FROM queue q JOIN turn ON turn.project_id = q.project_id WHERE q.id = $1),"
+    " other AS MATERIALIZED (SELECT mine.spent"
+    "  OR EXISTS (SELECT FROM queue o WHERE o.project_id = mine.project_id AND o.id <> mine.id AND " MAY_TAKE
+    "   AND (o.priority > mine.priority OR o.priority = mine.priority AND (o.job_id < mine.job_id"
+    "    OR o.job_id = mine.job_id AND (o.promise IS NULL OR o.promise > $4::float8))))"
+    "  OR EXISTS (SELECT FROM turn WHERE turn.project_id <> mine.project_id AND turn.had < mine.had AND NOT turn.spent"
+    "   AND EXISTS (SELECT FROM queue o WHERE o.project_id = turn.project_id AND " MAY_TAKE ")) AS first FROM mine) "
     "UPDATE queue q SET promise = $4, attempts = 0, token = CASE WHEN other.first THEN NULL ELSE q.token END,"
     " worker_id = CASE WHEN other.first THEN NULL ELSE q.worker_id END,"
     " available_at = CASE WHEN other.first THEN now() ELSE q.available_at END "
-    "FROM (SELECT EXISTS (SELECT FROM queue o JOIN queue mine ON mine.id = $1 WHERE o.id <> mine.id AND " MAY_TAKE
-    "  AND (o.priority > mine.priority OR o.priority = mine.priority AND (o.job_id < mine.job_id"
-    "   OR o.job_id = mine.job_id AND (o.promise IS NULL OR o.promise > $4::float8)))) AS first) other "
-    "WHERE q.id = $1 AND q.token = $2 RETURNING other.first"};
+    "FROM other WHERE q.id = $1 AND q.token = $2 RETURNING other.first"};
 static const struct statement find_exhausted = {
     "queue_find_exhausted",
     "SELECT id, job_id, kind, task FROM queue WHERE attempts >= $1::int AND available_at <= now() "

@@ -7,6 +7,8 @@
  * transaction; when the lease was lost (it ran out and another took it, or the job was paused or cancelled) it is
  * ERROR_CONFLICT "lease-lost": drop the work. An item that was claimed 5 times without progress fails its job.
  * A tune item is worked on in slices: after each its holder asks whether another item should come first.
+ * Projects take turns by the device seconds that they had lately, on the claimant's kind of device; priority counts
+ * within a project. Work of a project whose GPU seconds of the day are spent waits for the next day.
  */
 #ifndef WARPTUNE_STORE_QUEUE_STORE_H
 #define WARPTUNE_STORE_QUEUE_STORE_H
@@ -44,7 +46,8 @@ struct claimant {
 };
 
 /*
- * The first item that this device may do: by priority, then its job's age, then promise, those not begun before all;
+ * The first item that this device may do, of the project that had least of its kind of device lately and has any: by
+ * priority, then its job's age, then promise, those not begun before all;
  * *ret_found false when there is none. A job whose first item it is becomes running. Items for a device class go only
  * to devices of that class, items of a label only to workers with it.
  */

@@ -72,7 +72,7 @@ int reuse_find(struct db *db, const struct reuse_wish *wish, struct arena *arena
     struct config_row *config;
     struct reuse_record record;
     *ret = NULL;
-    if (config_get(db, wish->workload, wish->device_key, arena, &config, error) < 0)
+    if (config_get(db, wish->viewer, wish->workload, wish->device_key, arena, &config, error) < 0)
         return -1;
     if (!config || !wish->usable(wish->data, config))
         return 0;

@@ -14,6 +14,7 @@ struct reuse_wish {
     /* Whether the configuration still is what its template makes of the workload. */
     bool (*usable)(void *data, const struct config_row *config);
     void *data;
+    const char *viewer; /* the project that wants to know; NULL: `default` */
 };
 
 struct reuse_record {

@@ -7,6 +7,7 @@
 #include "service/base/json.h"
 #include "service/base/utf8.h"
 #include "service/store/job_tx.h"
+#include "service/store/project_store.h"
 
 enum { PAGE = 500, MAX_COSTS = 1024, MOST_OF_ONE_TASK = 500 };
 
@@ -68,7 +69,11 @@ static const struct statement points = {"trial_points", "SELECT template, versio
 static const struct statement history = {
     "trial_history",
     "WITH wanted AS MATERIALIZED (SELECT name, version FROM json_to_recordset($4) AS w(name text, version int)),"
-    " job AS MATERIALIZED (SELECT id FROM jobs WHERE device_key = $1 ORDER BY id DESC LIMIT 100),"
+    " me AS MATERIALIZED (SELECT coalesce((SELECT project_id FROM jobs WHERE id = $2), '" PROJECT_DEFAULT_ID
+    "') AS id),"
+    " job AS MATERIALIZED (SELECT j.id FROM me, jobs j JOIN projects p ON p.id = j.project_id WHERE j.device_key = $1"
+    "  AND (p.id = me.id OR p.config_visibility = 'public'"
+    "   OR p.config_visibility = 'shared' AND me.id = ANY (p.config_shared_with)) ORDER BY j.id DESC LIMIT 100),"
     " task AS (SELECT t.job_id, t.number, t.workload, least(t.trials_done, $6::int) AS n FROM job"
     "  JOIN tasks t ON t.job_id = job.id WHERE t.trials_done > 0 AND t.template IN (SELECT name FROM wanted)"
     "  AND NOT (t.job_id = $2 AND t.number = $3)),"

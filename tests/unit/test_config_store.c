@@ -28,7 +28,7 @@ Test(config, it_comes_back_as_it_was_put) {
     struct error error;
     struct config_row *got;
     cr_expect(put(&f, make("w", "d", 1e-5)));
-    OK(config_get(f.db, "w", "d", f.arena, &got, &error));
+    OK(config_get(f.db, NULL, "w", "d", f.arena, &got, &error));
     cr_assert_not_null(got);
     cr_expect_str_eq(got->template, "conv2d.cpu");
     cr_expect_eq(got->index, 7);
@@ -37,7 +37,7 @@ Test(config, it_comes_back_as_it_was_put) {
     cr_expect_eq(got->baseline_s, INFINITY);
     cr_expect_str_eq(got->provenance, "{\"compiler\":\"gcc\"}");
     cr_expect_null(got->job_id);
-    OK(config_get(f.db, "w", "other", f.arena, &got, &error));
+    OK(config_get(f.db, NULL, "w", "other", f.arena, &got, &error));
     cr_expect_null(got);
     fixture_close(&f);
 }
@@ -103,16 +103,16 @@ Test(config, a_batch_is_put_whole_or_not_at_all) {
                                  make("a", "d", 2e-5)};
     OK(config_put_all(f.db, batch, 4, &kept, &error));
     cr_assert_geq(kept, 2); /* of the two rivals, one or both, by their order */
-    OK(config_get(f.db, "a", "d", f.arena, &got, &error));
+    OK(config_get(f.db, NULL, "a", "d", f.arena, &got, &error));
     cr_expect_eq(got->cost_s, 2e-5);
-    OK(config_get(f.db, "b", "d", f.arena, &got, &error));
+    OK(config_get(f.db, NULL, "b", "d", f.arena, &got, &error));
     cr_expect_eq(got->cost_s, 1e-5);
     struct config_row wrong[] = {make("e", "d", 1e-5), make("f", "d", INFINITY)};
     FAILS(config_put_all(f.db, wrong, 2, &kept, &error), "bad-cost");
     struct config_row broken[] = {make("e", "d", 1e-5), make("f", "d", 1e-5)};
     broken[1].entity = "not json";
     cr_expect_eq(config_put_all(f.db, broken, 2, &kept, &error), -1);
-    OK(config_get(f.db, "e", "d", f.arena, &got, &error));
+    OK(config_get(f.db, NULL, "e", "d", f.arena, &got, &error));
     cr_expect_null(got);
     OK(config_put_all(f.db, batch, 0, &kept, &error));
     cr_expect_eq(kept, 0);
@@ -174,7 +174,7 @@ Test(config, the_nearest_is_of_the_closest_shape_on_the_same_device) {
     double distance = 0;
     struct workload *workload;
     OK(workload_parse("dense(f32:row:1x64, f32:row:1000x64) -> f32:row:1x1000", f.arena, &workload, &error));
-    struct config_wish wish = {workload, "d", is_dense_two, NULL};
+    struct config_wish wish = {NULL, workload, "d", is_dense_two, NULL};
     OK(config_nearest(f.db, &wish, f.arena, &got, &distance, &error));
     cr_expect_null(got);
     put_dense(&f, 1000, "d", "dense.cpu", 2); /* itself */

@@ -37,7 +37,7 @@ static struct golden_row *set(struct fixture *f, const char *job_id, const char 
     struct error error;
     struct golden_row *golden;
     bool made;
-    OK(golden_set(f->db, job_id, note, f->arena, &golden, &made, &error));
+    OK(golden_set(f->db, NULL, job_id, note, f->arena, &golden, &made, &error));
     cr_expect_eq(made, expect_made);
     return golden;
 }
@@ -46,7 +46,7 @@ static int count_now(struct fixture *f, const char *device_key) {
     struct error error;
     struct golden_row *rows;
     int n;
-    OK(golden_now(f->db, device_key, f->arena, &rows, &n, &error));
+    OK(golden_now(f->db, NULL, device_key, f->arena, &rows, &n, &error));
     return n;
 }
 
@@ -65,7 +65,7 @@ Test(golden, it_is_a_copy_of_what_the_job_found) {
     cr_expect_gt(golden->set_us, 0);
     cr_expect_eq(golden->ended_us, 0);
     fixture_sql(f.url, "DELETE FROM jobs");
-    OK(golden_now(f.db, FIXTURE_DEVICE, f.arena, &rows, &n, &error));
+    OK(golden_now(f.db, NULL, FIXTURE_DEVICE, f.arena, &rows, &n, &error));
     cr_assert_eq(n, 1);
     cr_assert_eq(rows[0].n_configs, 2, "a task without a best has nothing golden");
     cr_expect_str_eq(rows[0].configs[0].workload, "conv2d(a)");
@@ -107,9 +107,9 @@ Test(golden, another_takes_its_place_and_the_history_keeps_both) {
     cr_expect_not(more);
     cr_expect_str_eq(rows[0].note, "renamed");
     struct golden_row *old;
-    OK(golden_get(f.db, number, f.arena, &old, &error));
+    OK(golden_get(f.db, NULL, number, f.arena, &old, &error));
     cr_expect_eq(old->configs[0].cost_s, 1e-5);
-    FAILS(golden_get(f.db, 12345, f.arena, &old, &error), "no-such-golden");
+    FAILS(golden_get(f.db, NULL, 12345, f.arena, &old, &error), "no-such-golden");
     fixture_close(&f);
 }
 
@@ -119,9 +119,9 @@ Test(golden, it_can_be_ended_once) {
     char job[UUID_TEXT];
     finished_job(&f, 1e-5, job);
     set(&f, job, "", true);
-    FAILS(golden_end(f.db, "cpu/other/8", &error), "no-golden");
-    OK(golden_end(f.db, FIXTURE_DEVICE, &error));
-    FAILS(golden_end(f.db, FIXTURE_DEVICE, &error), "no-golden");
+    FAILS(golden_end(f.db, NULL, "cpu/other/8", &error), "no-golden");
+    OK(golden_end(f.db, NULL, FIXTURE_DEVICE, &error));
+    FAILS(golden_end(f.db, NULL, FIXTURE_DEVICE, &error), "no-golden");
     cr_expect_eq(count_now(&f, NULL), 0);
     cr_expect_eq(fixture_number(f.url, "SELECT count(*) FROM golden"), 1);
     set(&f, job, "", true);
@@ -135,10 +135,10 @@ Test(golden, only_a_job_that_succeeded_can_be) {
     bool made;
     char job[UUID_TEXT];
     fixture_job(&f, fixture_model(&f, "network")->id, job);
-    FAILS(golden_set(f.db, job, "", f.arena, &golden, &made, &error), "job-not-succeeded");
-    FAILS(golden_set(f.db, "not a job", "", f.arena, &golden, &made, &error), "no-such-job");
+    FAILS(golden_set(f.db, NULL, job, "", f.arena, &golden, &made, &error), "job-not-succeeded");
+    FAILS(golden_set(f.db, NULL, "not a job", "", f.arena, &golden, &made, &error), "no-such-job");
     uuid_make(job);
-    FAILS(golden_set(f.db, job, "", f.arena, &golden, &made, &error), "no-such-job");
+    FAILS(golden_set(f.db, NULL, job, "", f.arena, &golden, &made, &error), "no-such-job");
     cr_expect_eq(fixture_number(f.url, "SELECT count(*) FROM golden"), 0);
     fixture_close(&f);
 }
@@ -155,7 +155,7 @@ static void *set_often(void *data) {
     for (int i = 0; i < 10; i++) {
         struct golden_row *golden;
         bool made;
-        OK(golden_set(setter->db, setter->job, "", arena, &golden, &made, &error));
+        OK(golden_set(setter->db, NULL, setter->job, "", arena, &golden, &made, &error));
     }
     arena_free(arena);
     return NULL;

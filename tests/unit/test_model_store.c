@@ -8,7 +8,7 @@ Test(model, it_comes_back_as_it_was_made) {
     struct error error;
     struct model_row *made = fixture_model(&f, "network"), *got, *found;
     OK(model_get(f.db, made->id, f.arena, &got, &error));
-    OK(model_find(f.db, made->sha256, f.arena, &found, &error));
+    OK(model_find(f.db, NULL, made->sha256, f.arena, &found, &error));
     cr_expect_str_eq(got->name, "network");
     cr_expect_str_eq(got->summary, "{\"inputs\": []}");
     cr_expect_eq(got->bytes, 7);
@@ -106,7 +106,7 @@ Test(model, pages_list_all_of_them_newest_first) {
         usleep(1100); /* ids sort by the millisecond */
     }
     for (; more; pages++) {
-        OK(model_list(f.db, after, 2, f.arena, &page, &count, &more, &error));
+        OK(model_list(f.db, NULL, after, 2, f.arena, &page, &count, &more, &error));
         for (int i = 0; i < count; i++) {
             snprintf(name, sizeof name, "m%d", expected--);
             cr_expect_str_eq(page[i].name, name);
@@ -115,7 +115,7 @@ Test(model, pages_list_all_of_them_newest_first) {
     }
     cr_expect_eq(expected, -1);
     cr_expect_eq(pages, 3);
-    FAILS(model_list(f.db, "not a cursor", 2, f.arena, &page, &count, &more, &error), "bad-cursor");
+    FAILS(model_list(f.db, NULL, "not a cursor", 2, f.arena, &page, &count, &more, &error), "bad-cursor");
     fixture_close(&f);
 }
 

@@ -134,7 +134,9 @@ static struct task_served *serve(struct fixture *f, enum reuse_kind reuse, const
     struct task_served *served;
     struct device_info device = {.target = {.kind = "cpu", .arch = "avx2", .units = 4}, .key = FIXTURE_DEVICE};
     struct job_options options = {.reuse = reuse, .template = template, .trials = 8};
-    struct reuse_request request = {&device, &options, CONV, 8};
+    char job[UUID_TEXT];
+    fixture_job(f, fixture_model(f, "asks")->id, job);
+    struct reuse_request request = {&device, &options, job, CONV, 8};
     OK(reuse_serve(f->db, &request, f->arena, &served, &error));
     return served;
 }
