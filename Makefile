@@ -25,7 +25,7 @@ CUDA_HEADERS := $(if $(wildcard /usr/local/cuda/include/cuda.h),-isystem /usr/lo
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla -Wno-missing-field-initializers
 CFLAGS := -std=c17 $(OPT) -g -fPIC -pthread $(WARN) $(SANFLAGS)
 LDFLAGS := -pthread $(SANFLAGS) -Wl,--as-needed
-PKGS := libpq json-c libmicrohttpd libcrypto libprotobuf-c libcurl
+PKGS := libpq json-c libmicrohttpd gnutls libcrypto libprotobuf-c libcurl
 CPPFLAGS += -include service/base/banned.h $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LDLIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lxgboost -ldl -lm
 

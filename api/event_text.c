@@ -78,6 +78,12 @@ void event_write(struct buf *out, const struct event_row *event, bool *ended) {
         *ended = ends_job(event->data);
 }
 
+void event_write_bye(struct buf *out, const char *reason) {
+    buf_puts(out, "event: bye\nretry: 2000\ndata: {");
+    write_text(out, "reason", reason);
+    buf_puts(out, "}\n\n");
+}
+
 void event_write_end(struct buf *out, const char *state) {
     buf_puts(out, "event: end\ndata: {");
     write_text(out, "state", state);

@@ -15,5 +15,7 @@
 void event_write(struct buf *out, const struct event_row *event, bool *ended);
 /* The last event of a stream: {"state": …}. It has no id: there is nothing to resume after it. */
 void event_write_end(struct buf *out, const char *state);
+/* The stream ends, the job goes on: the client is to come again. {"reason": …}, an error's code. */
+void event_write_bye(struct buf *out, const char *reason);
 
 #endif

@@ -49,6 +49,7 @@ struct exchange {
 int server_submit(struct server *server, enum route_run run, struct work *work, struct error *error) MUST_CHECK;
 struct api *server_api(struct server *server);
 const struct cors *server_cors(const struct server *server);
+bool server_trusts_proxy(const struct server *server);
 
 /* How often a header is there. */
 int request_header_count(const struct request *request, const char *name);

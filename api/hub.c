@@ -214,6 +214,13 @@ void hub_drain(struct hub *hub) {
     wake_due(hub, INT64_MAX, true);
 }
 
+bool hub_draining(struct hub *hub) {
+    pthread_mutex_lock(&hub->lock);
+    bool draining = hub->draining;
+    pthread_mutex_unlock(&hub->lock);
+    return draining;
+}
+
 int hub_waiting(struct hub *hub) {
     pthread_mutex_lock(&hub->lock);
     int waiting = hub->waiting;

@@ -36,6 +36,7 @@ int hub_wait(struct hub *hub, struct hub_waiter *waiter, const char *job_id, uin
 int hub_check(struct hub *hub, struct error *error) MUST_CHECK;
 /* Wakes everybody now, and lets nobody sleep from now on, so that a server can stop. */
 void hub_drain(struct hub *hub);
+bool hub_draining(struct hub *hub);
 int hub_waiting(struct hub *hub); /* how many sleep */
 void hub_free(struct hub *hub);   /* after hub_drain and after all waiters left; NULL-safe */
 

@@ -172,7 +172,7 @@ static int look_at_job(struct request *request, struct response *ret, int64_t wa
         return -1;
     if (!request->wait_until)
         request->wait_until = deadline_in_s((double)wait_s);
-    if (job_state_ended(job->state) || clock_now_ns() >= request->wait_until)
+    if (job_state_ended(job->state) || clock_now_ns() >= request->wait_until || hub_draining(request->api->hub))
         return by_end ? answer_by_end(request, ret, job, error) : answer_job(request, ret, 200, job, error);
     *ret = (struct response){.kind = RESPONSE_WAIT, .job_id = id, .seen = seen, .fd = -1};
     return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/listen.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -61,7 +62,18 @@ int listen_open(const char *address, int *ret_fd, struct error *error) {
     return 0;
 }
 
-void listen_url(int fd, char *ret, size_t size) {
+int listen_adopt(int fd, struct error *error) {
+    int listens = 0, type = 0, flags = fcntl(fd, F_GETFL);
+    socklen_t len = sizeof listens, type_len = sizeof type;
+    if (flags < 0 || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) < 0 || !listens ||
+        getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) < 0 || type != SOCK_STREAM ||
+        fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        return error_set(error, ERROR_INVALID, "bad-socket", "LISTEN_FDS",
+                         "Descriptor %d, which this program was started with, is no stream socket that listens.", fd);
+    return 0;
+}
+
+void listen_url(const char *scheme, int fd, char *ret, size_t size) {
     struct sockaddr_storage address;
     socklen_t len = sizeof address;
     char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
@@ -69,5 +81,5 @@ void listen_url(int fd, char *ret, size_t size) {
         getnameinfo((struct sockaddr *)&address, len, host, sizeof host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV);
     bool v6 = address.ss_family == AF_INET6;
-    snprintf(ret, size, "http://%s%.100s%s:%.8s", v6 ? "[" : "", host, v6 ? "]" : "", port);
+    snprintf(ret, size, "%s://%s%.100s%s:%.8s", scheme, v6 ? "[" : "", host, v6 ? "]" : "", port);
 }

@@ -13,7 +13,9 @@
 int listen_open(const char *address, int *ret_fd, struct error *error) MUST_CHECK;
 /* Whether only this host can reach the address. */
 int listen_is_loopback(const char *address, bool *ret, struct error *error) MUST_CHECK;
+/* A socket that somebody else opened: ERROR_INVALID unless it takes connections. It is made non-blocking. */
+int listen_adopt(int fd, struct error *error) MUST_CHECK;
 /* "http://127.0.0.1:8080", with the port that was taken. */
-void listen_url(int fd, char *ret, size_t size);
+void listen_url(const char *scheme, int fd, char *ret, size_t size);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* operations.c: is it alive, is it ready, how is it doing. */
+#include "api/device_metrics.h"
 #include "api/handlers.h"
 #include "api/server.h"
 #include "api/stats.h"
@@ -8,6 +9,8 @@
 #include "service/store/job_store.h"
 #include "service/store/migrate.h"
 #include "service/store/queue_store.h"
+#include "service/store/retention_store.h"
+#include "service/store/worker_store.h"
 
 static int answer_status(struct request *request, struct response *ret, const char *text) {
     response_text(request, ret, 200, "application/json", text, strlen(text));
@@ -20,6 +23,9 @@ int health_show(struct request *request, struct response *ret, struct error *err
 }
 
 int readiness_show(struct request *request, struct response *ret, struct error *error) {
+    if (hub_draining(request->api->hub))
+        return error_set(error, ERROR_CANCELLED, "draining", NULL,
+                         "The server is stopping: it finishes what is under way and takes nothing new.");
     if (db_ping(request->api->db, error) < 0)
         return -1;
     if (migrate_check(request->api->db, error) < 0) {
@@ -65,10 +71,25 @@ static void put_pool(struct buf *out, struct db *db) {
     put(out, "database_events_total", "kind", "failure", stats.failures);
 }
 
-static int put_stored(struct buf *out, struct db *db, struct error *error) {
+static void put_retention(struct buf *out, const struct retention_stats *stats) {
+    if (!stats)
+        return;
+    describe(out, "retention_deleted_total", "counter", "Rows that were kept long enough.");
+    for (int kind = 0; kind < RETAINED_COUNT; kind++)
+        put(out, "retention_deleted_total", "kind", retained_name((enum retained)kind),
+            atomic_load(&stats->deleted[kind]));
+    describe(out, "retention_passes_total", "counter", "Looks at what is old enough to be deleted.");
+    put(out, "retention_passes_total", "result", "done", atomic_load(&stats->passes));
+    put(out, "retention_passes_total", "result", "failed", atomic_load(&stats->failures));
+}
+
+static int put_stored(struct buf *out, struct db *db, struct arena *arena, struct error *error) {
     int64_t jobs[JOB_STATE_COUNT];
     struct queue_depth depth;
-    if (db_ping(db, error) < 0 || job_counts(db, jobs, error) < 0 || queue_depth(db, &depth, error) < 0)
+    struct worker_row *workers;
+    int n_workers;
+    if (db_ping(db, error) < 0 || job_counts(db, jobs, error) < 0 || queue_depth(db, &depth, error) < 0 ||
+        worker_list(db, arena, &workers, &n_workers, error) < 0)
         return -1;
     describe(out, "jobs", "gauge", "Jobs by state.");
     for (int i = 0; i < JOB_STATE_COUNT; i++)
@@ -77,6 +98,9 @@ static int put_stored(struct buf *out, struct db *db, struct error *error) {
     put(out, "queue_items", "state", "waiting", depth.waiting);
     put(out, "queue_items", "state", "leased", depth.leased);
     put(out, "queue_items", "state", "held", depth.held);
+    describe(out, "queue_oldest_seconds", "gauge", "How long the work item that waits longest has waited.");
+    buf_printf(out, "warptune_queue_oldest_seconds %.3f\n", depth.oldest_s);
+    device_metrics_write(out, workers, n_workers);
     return 0;
 }
 
@@ -86,7 +110,8 @@ int metrics_show(struct request *request, struct response *ret, struct error *er
     struct error away;
     put_server(text, request->api);
     put_pool(text, request->api->db);
-    int up = put_stored(text, request->api->db, &away) == 0;
+    put_retention(text, request->api->retention);
+    int up = put_stored(text, request->api->db, request->arena, &away) == 0;
     describe(text, "database_up", "gauge", "Whether the database answered just now.");
     put(text, "database_up", NULL, NULL, up);
     if (buf_check(text, "the metrics", error) < 0)

@@ -97,7 +97,8 @@ static int read_with(struct request *request, const char *field, struct sharing 
     for (size_t i = 0; i < n; i++) {
         struct json_object *name = json_object_array_get_idx(names, i);
         if (!json_object_is_type(name, json_type_string))
-            return error_set(error, ERROR_INVALID, "wrong-type", field, "'%s' is an array of names of projects.", field);
+            return error_set(error, ERROR_INVALID, "wrong-type", field, "'%s' is an array of names of projects.",
+                             field);
         with[i] = json_object_get_string(name);
     }
     ret->with = with;

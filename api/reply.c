@@ -164,6 +164,8 @@ static void add_headers(struct exchange *exchange, struct MHD_Response *made) {
     for (int i = 0; i < response->n_headers; i++)
         MHD_add_response_header(made, response->headers[i][0], response->headers[i][1]);
     MHD_add_response_header(made, "X-Request-Id", exchange->request.id);
+    if (hub_draining(server_api(exchange->server)->hub)) /* so that the client's next request finds another server */
+        MHD_add_response_header(made, MHD_HTTP_HEADER_CONNECTION, "close");
     add_security(response, made);
     add_cors(exchange, made);
 }

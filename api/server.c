@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/server.h"
 
-#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -18,8 +18,10 @@
 #include "api/listen.h"
 #include "api/negotiate.h"
 #include "api/openapi.h"
+#include "api/peer.h"
 #include "api/router.h"
 #include "api/stats.h"
+#include "api/tls.h"
 #include "api/trace.h"
 #include "service/base/clock.h"
 #include "service/base/log.h"
@@ -33,7 +35,10 @@ struct server {
     struct executor *quick, *slow;
     struct guard *guard;
     struct cors *cors;
-    int threads;         /* that serve connections */
+    int threads;   /* that serve connections */
+    int listening; /* its socket, once no longer used; -1 */
+    bool adopted;  /* that socket is others' too */
+    bool trust_proxy;
     atomic_int blocking; /* of them, those that may be waiting for the database */
     char url[160];
     atomic_ullong next_request;
@@ -159,6 +164,10 @@ const struct cors *server_cors(const struct server *server) {
     return server->cors;
 }
 
+bool server_trusts_proxy(const struct server *server) {
+    return server->trust_proxy;
+}
+
 static enum MHD_Result hand_over(struct exchange *exchange) {
     struct error error;
     exchange->phase = PHASE_RUNNING;
@@ -191,17 +200,18 @@ static enum MHD_Result sleep_exchange(struct exchange *exchange) {
     MHD_suspend_connection(exchange->connection);
     if (hub_wait(exchange->server->api->hub, &exchange->waiter, exchange->response.job_id, exchange->response.seen,
                  until < look_again ? until : look_again, &error) < 0) {
-        fail(exchange, &error);
+        if (error.class != ERROR_CANCELLED) /* else the server drains: its handler answers at once now */
+            fail(exchange, &error);
         MHD_resume_connection(exchange->connection);
     }
     return MHD_YES;
 }
 
+/* What it sent last may lie unread before its end: with TLS the word that it ends does. */
 static bool client_left(struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    char byte;
-    ssize_t n = info ? recv(info->connect_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) : -1;
-    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    struct pollfd end = {info ? info->connect_fd : -1, POLLRDHUP, 0};
+    return !info || (poll(&end, 1, 0) > 0 && end.revents != 0);
 }
 
 /* ---- answering ---- */
@@ -218,11 +228,11 @@ static void note_answer(const struct exchange *exchange, unsigned status) {
     const struct request *request = &exchange->request;
     double seconds = (double)(clock_now_ns() - exchange->started_ns) / NS_PER_S;
     stats_add(exchange->server->api->stats, request->route, status, request->wait_until ? -1 : seconds);
-    struct log_field fields[] = {{"request", request->id, 0},
-                                 {"method", request->method, 0},
-                                 {"path", request->path ? request->path : "", 0},
-                                 {"status", NULL, status},
-                                 {"ms", NULL, seconds * 1e3}};
+    char client[PEER_ADDRESS];
+    peer_address(exchange, client);
+    struct log_field fields[] = {
+        {"request", request->id, 0}, {"method", request->method, 0}, {"path", request->path ? request->path : "", 0},
+        {"status", NULL, status},    {"ms", NULL, seconds * 1e3},    {"client", client, 0}};
     log_fields(only_reads(request) ? LOG_DEBUG : LOG_INFO, "request", fields, (int)ARRAY_COUNT(fields));
 }
 
@@ -308,11 +318,16 @@ static int check_host(const struct request *request, const char *version, struct
 static int check_origin(const struct exchange *exchange, struct error *error) {
     const struct request *request = &exchange->request;
     const char *origin = request_header(request, MHD_HTTP_HEADER_ORIGIN);
-    if (!origin || only_reads(request) ||
-        cors_may_change(exchange->server->cors, origin, request_header(request, MHD_HTTP_HEADER_HOST)))
+    if (!origin || only_reads(request) || cors_may_change(exchange->server->cors, origin, peer_host(exchange)))
         return 0;
     return error_set(error, ERROR_AUTH, "foreign-origin", MHD_HTTP_HEADER_ORIGIN,
                      "Pages of %.200s may change nothing here; the setting cors-origins can allow it.", origin);
+}
+
+static int check_draining(const struct exchange *exchange, struct error *error) {
+    if (only_reads(&exchange->request) || !hub_draining(exchange->server->api->hub))
+        return 0;
+    return error_set(error, ERROR_CANCELLED, "stopping", NULL, "The server is stopping; ask again in a moment.");
 }
 
 static int check_accept(const struct request *request, struct error *error) {
@@ -359,8 +374,9 @@ static enum MHD_Result read_headers(struct exchange *exchange, const char *metho
     take_trace(request);
     if (check_host(request, version, &error) == 0 &&
         route_request(request, exchange->target, &exchange->allow, &error) == 0 &&
-        check_origin(exchange, &error) == 0 && check_accept(request, &error) == 0 &&
-        check_client(exchange, &error) == 0 && body_begin(exchange, &error) == 0) {
+        check_origin(exchange, &error) == 0 && check_draining(exchange, &error) == 0 &&
+        check_accept(request, &error) == 0 && check_client(exchange, &error) == 0 &&
+        body_begin(exchange, &error) == 0) {
         exchange->phase = PHASE_BODY;
         return MHD_YES;
     }
@@ -441,10 +457,15 @@ int server_max_queries(const struct server_config *config) {
 }
 
 static int start_daemon(struct server *server, const struct server_config *config, int fd, struct error *error) {
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
+    struct MHD_OptionItem tls[] = {
+        {config->tls ? MHD_OPTION_HTTPS_CERT_CALLBACK : MHD_OPTION_END, 0, (void *)(uintptr_t)tls_retrieve},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES},
+        {MHD_OPTION_END, 0, NULL}};
     server->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL,
-                         on_request, server, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE,
-                         (unsigned)server->threads, MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->max_connections,
+        MHD_start_daemon(flags | (config->tls ? MHD_USE_TLS : 0u), 0, NULL, NULL, on_request, server, MHD_OPTION_ARRAY,
+                         tls, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)server->threads,
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->max_connections,
                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(64 << 10), MHD_OPTION_CONNECTION_TIMEOUT, 60u,
                          MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_URI_LOG_CALLBACK,
                          begin_exchange, server, MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_END);
@@ -460,6 +481,9 @@ static struct server *server_new(struct api *api, const struct server_config *co
     server->api = api;
     server->threads = threads_of(config);
     api->auth = auth_new(api->db);
+    server->listening = -1;
+    server->adopted = config->listen_fd > 0;
+    server->trust_proxy = config->trust_proxy;
     api->started_ns = clock_now_ns();
     api->stats = stats_new();
     if (getrandom(&server->instance, sizeof server->instance, 0) < 0)
@@ -474,11 +498,12 @@ static struct server *server_new(struct api *api, const struct server_config *co
 }
 
 int server_start(struct api *api, const struct server_config *config, struct server **ret, struct error *error) {
-    int fd;
-    if (listen_open(config->listen, &fd, error) < 0)
+    int fd = config->listen_fd;
+    if ((config->tls && tls_check(error) < 0) ||
+        (fd > 0 ? listen_adopt(fd, error) : listen_open(config->listen, &fd, error)) < 0)
         return -1;
     struct server *server = server_new(api, config);
-    listen_url(fd, server->url, sizeof server->url);
+    listen_url(config->tls ? "https" : "http", fd, server->url, sizeof server->url);
     if (cors_new(config->cors_origins, &server->cors, error) < 0 || openapi_new(&api->openapi, error) < 0 ||
         guard_start(HEAD_S, &server->guard, error) < 0 || executor_new(QUICK_THREADS, &server->quick, error) < 0 ||
         executor_new(SLOW_THREADS, &server->slow, error) < 0 || start_daemon(server, config, fd, error) < 0) {
@@ -505,22 +530,30 @@ static void wait_until_idle(struct server *server) {
     pthread_mutex_unlock(&server->lock);
 }
 
+void server_drain(struct server *server) {
+    server->listening = MHD_quiesce_daemon(server->daemon);
+    if (server->listening != MHD_INVALID_SOCKET && !server->adopted)
+        shutdown(server->listening,
+                 SHUT_RDWR); /* refused at once, not left waiting; its number is libmicrohttpd's yet */
+    hub_drain(server->api->hub);
+}
+
 /* No connection may be suspended when the daemon stops: the hub takes no one in any more, the executors finish first.
  */
 void server_stop(struct server *server) {
     if (!server)
         return;
-    MHD_socket listening = server->daemon ? MHD_quiesce_daemon(server->daemon) : MHD_INVALID_SOCKET;
     if (server->daemon) {
-        hub_drain(server->api->hub);
+        if (server->listening < 0)
+            server_drain(server);
         wait_until_idle(server);
     }
     executor_close(server->quick);
     executor_close(server->slow);
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
-    if (listening != MHD_INVALID_SOCKET)
-        close(listening);
+    if (server->listening >= 0)
+        close(server->listening);
     executor_free(server->quick);
     executor_free(server->slow);
     guard_stop(server->guard);

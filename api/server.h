@@ -19,6 +19,7 @@
 struct auth;
 struct db;
 struct reservations;
+struct retention_stats;
 
 /* What handlers share; owned by the composition root, outlives the server. */
 struct api {
@@ -36,6 +37,7 @@ struct api {
     int64_t started_ns;
     struct stats *stats;
     struct openapi *openapi;
+    const struct retention_stats *retention; /* NULL in tests */
 };
 
 struct server_config {
@@ -43,6 +45,9 @@ struct server_config {
     int threads;        /* that serve connections; 0: four for each core */
     int max_connections;
     const char *cors_origins; /* pages of these may read the answers: a list of origins, or "*"; NULL: none */
+    int listen_fd;            /* a socket that listens already, instead of `listen`; 0: none */
+    bool tls;                 /* HTTPS, with what tls_load read (tls.h) */
+    bool trust_proxy;         /* X-Forwarded-For and X-Forwarded-Host are a proxy's */
 };
 
 struct server;
@@ -53,6 +58,11 @@ int server_start(struct api *api, const struct server_config *config, struct ser
 const char *server_url(const struct server *server);
 /* How many database connections the handlers may want at a time. */
 int server_max_queries(const struct server_config *config);
+/*
+ * Takes no new connections and nothing that changes something, answers those that wait, says `draining` to whoever
+ * asks whether it is ready; all else goes on. Returns at once.
+ */
+void server_drain(struct server *server);
 /* Takes no new connections, wakes those that wait, gives the rest a few seconds to finish, frees everything. NULL-safe.
  */
 void server_stop(struct server *server);

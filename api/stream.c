@@ -94,6 +94,7 @@ static void sleep_stream(struct stream *stream, uint64_t seen) {
     stream->waiter.earliest = deadline_in_s(SETTLE_S);
     if (hub_wait(server_api(stream->server)->hub, &stream->waiter, stream->job_id, seen, stream->next_keep_alive,
                  &error) < 0) {
+        event_write_bye(&stream->text, error.code);
         stream->closing = true;
         resume(stream);
     }

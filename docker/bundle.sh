@@ -48,7 +48,7 @@ done
 for binary in "$root"/pgsql/lib/postgresql/"$version"/*/*; do
     patchelf --force-rpath --set-rpath '$ORIGIN/../../../../../lib' "$binary"
 done
-cp gpu/module/runtime/warptune_module.h LICENSE README.md tests/demo.sh "$root/"
+cp gpu/module/runtime/warptune_module.h LICENSE README.md tests/demo.sh docker/warptune.service docker/warptune.socket "$root/"
 
 mkdir -p "$(dirname "$archive")"
 tar -C "$work" --owner=0 --group=0 -cJf "$archive" warptune

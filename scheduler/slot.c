@@ -20,8 +20,9 @@ struct slot {
     struct listener *listener;
     struct measurer *measurer; /* the thread's */
     int64_t idle_since;
+    struct counters counters;
     pthread_t thread;
-    atomic_bool stopping;
+    atomic_bool stopping, hurry, stopped;
 };
 
 typedef int step_function(struct step *step, struct error *error);
@@ -83,9 +84,15 @@ static void do_item(struct slot *slot, const struct claimant *claimant, const st
                         .item = item,
                         .lease = lease,
                         .stopping = &slot->stopping,
+                        .hurry = &slot->hurry,
+                        .counters = &slot->counters,
                         .arena = arena_new(0)};
     log_context("job", item->job_id);
+    int64_t began = clock_now_ns();
+    atomic_store(&slot->counters.busy_since, began);
     int status = steps[item->kind](&step, &error);
+    atomic_store(&slot->counters.busy_since, 0);
+    atomic_fetch_add(&slot->counters.busy_ns, clock_now_ns() - began);
     lease_release(slot->config.keeper, lease);
     if (status < 0)
         settle_failure(slot, item, &error);
@@ -125,6 +132,7 @@ static void *slot_main(void *data) {
         }
     }
     drop_measurer(slot);
+    atomic_store(&slot->stopped, true);
     return NULL;
 }
 
@@ -153,9 +161,18 @@ void slot_ask_stop(struct slot *slot) {
     listener_interrupt(slot->listener);
 }
 
+const struct counters *slot_counters(const struct slot *slot) {
+    return &slot->counters;
+}
+
+bool slot_stopped(const struct slot *slot) {
+    return atomic_load(&slot->stopped);
+}
+
 void slot_stop(struct slot *slot) {
     if (!slot)
         return;
+    atomic_store(&slot->hurry, true);
     slot_ask_stop(slot);
     pthread_join(slot->thread, NULL);
     listener_close(slot->listener);

@@ -7,6 +7,7 @@
 #define WARPTUNE_SCHEDULER_SLOT_H
 
 #include "gpu/device/device.h"
+#include "scheduler/counters.h"
 #include "scheduler/lease.h"
 
 struct slot_config {
@@ -20,9 +21,13 @@ struct slot_config {
 struct slot;
 
 int slot_start(const struct slot_config *config, struct slot **ret, struct error *error) MUST_CHECK;
-/* Asks it to stop; returns at once. */
+/* Asks it to claim nothing more and to stop after what is under way; returns at once. */
 void slot_ask_stop(struct slot *slot);
-/* Asks, waits until it has, frees it. NULL-safe. */
+/* What its device has done, as long as the slot lives. */
+const struct counters *slot_counters(const struct slot *slot);
+/* Whether it has stopped. */
+bool slot_stopped(const struct slot *slot);
+/* Ends what is under way, waits until it has stopped, frees it. NULL-safe. */
 void slot_stop(struct slot *slot);
 
 #endif

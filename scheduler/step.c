@@ -39,6 +39,10 @@ int step_fetch_model(struct step *step, const struct job_row *job, const char **
 
 bool step_must_stop(void *data) {
     const struct step *step = data;
+    return atomic_load(step->hurry) || lease_lost(step->lease);
+}
+
+bool step_should_stop(const struct step *step) {
     return atomic_load(step->stopping) || lease_lost(step->lease);
 }
 

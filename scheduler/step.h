@@ -13,6 +13,7 @@
 
 #include "gpu/measure/measure.h"
 #include "gpu/module/module_compile.h"
+#include "scheduler/counters.h"
 #include "scheduler/job_options.h"
 #include "scheduler/lease.h"
 
@@ -25,8 +26,10 @@ struct step {
     struct measurer **measurer; /* the slot's; NULL until the first search made it */
     const struct work_item *item;
     const struct lease *lease;
-    const atomic_bool *stopping;
-    struct arena *arena; /* of this item */
+    const atomic_bool *stopping; /* begin nothing new: what is under way may finish */
+    const atomic_bool *hurry;    /* end what is under way, too */
+    struct arena *arena;         /* of this item */
+    struct counters *counters;   /* of the device */
 };
 
 int step_plan(struct step *step, struct error *error) MUST_CHECK;
@@ -39,8 +42,10 @@ int step_load_job(struct step *step, struct job_row **ret_job, struct job_option
 /* The model's file in the blob cache. */
 int step_fetch_model(struct step *step, const struct job_row *job, const char **ret_path,
                      struct error *error) MUST_CHECK;
-/* True when the step must end now: the worker stops, or the lease is lost. `data` is the step. */
+/* True when the step must end now: the worker stops and waits no longer, or the lease is lost. `data` is the step. */
 bool step_must_stop(void *data);
+/* True when it should end as soon as what is under way is recorded. */
+bool step_should_stop(const struct step *step);
 /* Fills the error that such an end is. Returns -1. */
 int step_stopped(const struct step *step, struct error *error);
 /* A line of the job's log; failing to write it is no error of the step. */

@@ -87,7 +87,7 @@ static int run_slice(struct tuning *tuning, enum slice_end *ret, struct error *e
             *ret = BUDGET_OVER;
             return 0;
         }
-        if (step_must_stop(tuning->step))
+        if (step_should_stop(tuning->step))
             return step_stopped(tuning->step, error);
         if (measure_batch(tuning, point, n, error) < 0)
             return -1;

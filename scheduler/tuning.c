@@ -155,7 +155,11 @@ int tuning_record(struct tuning *tuning, const struct point *point, struct trial
                                 .state = json_text(state, NULL),
                                 .spent_s = tuning_spent_s(tuning)};
     tuning->stored_ns = clock_now_ns();
-    return trial_insert(tuning->step->db, tuning->step->item, &batch, error);
+    if (trial_insert(tuning->step->db, tuning->step->item, &batch, error) < 0)
+        return -1;
+    for (int i = 0; i < n; i++)
+        atomic_fetch_add(&tuning->step->counters->trials[trials[i].error_no], 1);
+    return 0;
 }
 
 /* ---- what it asks of the job ---- */

@@ -27,6 +27,7 @@ struct worker {
     struct worker_row row;
     struct lease_keeper *keeper;
     struct slot *slots[DEVICE_LIST_MAX];
+    int64_t busy_told[DEVICE_LIST_MAX]; /* the heartbeat's: what it told last */
     pthread_t heart;
     bool has_heart;
     pthread_mutex_t lock; /* guards stopping */
@@ -70,6 +71,20 @@ static const char *state_json(struct arena *arena, const struct device_info *inf
     return arena_strdup(arena, json_text(object, NULL));
 }
 
+/* Work under way counts as it goes on. *told never falls, though we may look between the two stores that end it. */
+static const char *counters_json(struct arena *arena, const struct counters *counters, int64_t *told) {
+    int64_t since = atomic_load(&counters->busy_since);
+    int64_t busy = atomic_load(&counters->busy_ns) + (since ? clock_now_ns() - since : 0);
+    if (busy > *told)
+        *told = busy;
+    struct json_object *object CLEANUP(json_put_p) = json_object_new_object(), *trials = json_object_new_array();
+    for (int i = 0; i < TRIAL_ERROR_COUNT; i++)
+        json_object_array_add(trials, json_object_new_int64(atomic_load(&counters->trials[i])));
+    json_add(object, "trials", trials);
+    json_add_double(object, "busy_s", (double)*told / NS_PER_S);
+    return arena_strdup(arena, json_text(object, NULL));
+}
+
 static void describe(struct worker *worker, const char *key) {
     char host[256] = "unknown";
     gethostname(host, sizeof host - 1);
@@ -98,6 +113,7 @@ static void beat(struct worker *worker) {
     for (int i = 0; i < worker->n_devices; i++) {
         devices[i] = worker->row.devices[i];
         devices[i].state = state_json(arena, &worker->devices[i]);
+        devices[i].counters = counters_json(arena, slot_counters(worker->slots[i]), &worker->busy_told[i]);
     }
     int status = worker_heartbeat(worker->db, &row, &error);
     if (status < 0 && error.class == ERROR_NOT_FOUND)
@@ -174,6 +190,19 @@ int worker_start(const struct worker_config *config, struct worker **ret, struct
     return 0;
 }
 
+void worker_ask_stop(struct worker *worker) {
+    for (int i = 0; i < worker->n_devices; i++)
+        if (worker->slots[i])
+            slot_ask_stop(worker->slots[i]);
+}
+
+bool worker_stopped(const struct worker *worker) {
+    for (int i = 0; i < worker->n_devices; i++)
+        if (worker->slots[i] && !slot_stopped(worker->slots[i]))
+            return false;
+    return true;
+}
+
 void worker_stop(struct worker *worker) {
     if (!worker)
         return;
@@ -182,9 +211,7 @@ void worker_stop(struct worker *worker) {
     worker->stopping = true;
     pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
-    for (int i = 0; i < worker->n_devices; i++)
-        if (worker->slots[i])
-            slot_ask_stop(worker->slots[i]);
+    worker_ask_stop(worker);
     for (int i = 0; i < worker->n_devices; i++)
         slot_stop(worker->slots[i]);
     if (worker->has_heart)

@@ -10,6 +10,8 @@
 #ifndef WARPTUNE_SCHEDULER_WORKER_H
 #define WARPTUNE_SCHEDULER_WORKER_H
 
+#include <stdbool.h>
+
 #include "service/base/error.h"
 
 struct db;
@@ -27,6 +29,10 @@ struct worker;
 
 /* ERROR_INVALID or ERROR_DEVICE when a device that was named is not there, or none is. */
 int worker_start(const struct worker_config *config, struct worker **ret, struct error *error) MUST_CHECK;
+/* Claims nothing more, finishes the trials under way, puts the rest back; returns at once. */
+void worker_ask_stop(struct worker *worker);
+/* Whether all of that is done. */
+bool worker_stopped(const struct worker *worker);
 /* Stops claiming, ends the measurement under way, puts its work back, frees everything. NULL-safe. */
 void worker_stop(struct worker *worker);
 

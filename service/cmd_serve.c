@@ -8,14 +8,17 @@
 #include "api/listen.h"
 #include "api/reservations.h"
 #include "api/server.h"
+#include "api/tls.h"
 #include "scheduler/worker.h"
 #include "service/base/file.h"
 #include "service/base/log.h"
 #include "service/commands.h"
+#include "service/retention.h"
 #include "service/serving.h"
 #include "service/store/token_store.h"
+#include "service/systemd.h"
 
-enum { WORKER_CONNECTIONS = 8, OWN_CONNECTIONS = 2 /* deliverer, reservations */ };
+enum { WORKER_CONNECTIONS = 8, OWN_CONNECTIONS = 5 /* deliverer, reservations, housekeeping */ };
 
 struct parts {
     struct serving serving;
@@ -25,6 +28,8 @@ struct parts {
     struct deliverer *deliverer;
     struct server *server;
     struct worker *worker;
+    struct retention_stats retained;
+    struct retention_thread *retention;
 };
 
 /* Each connection is a descriptor, and the usual limit is 1,024. What the system does not grant we do without. */
@@ -64,11 +69,16 @@ static int start(struct parts *parts, struct error *error) {
     struct server_config server = {.listen = settings->listen,
                                    .threads = (int)settings->http_threads,
                                    .max_connections = (int)settings->max_connections,
-                                   .cors_origins = settings->cors_origins};
-    parts->serving.connections = server_max_queries(&server) + WORKER_CONNECTIONS + OWN_CONNECTIONS;
+                                   .cors_origins = settings->cors_origins,
+                                   .tls = *settings->tls_cert || *settings->tls_key,
+                                   .trust_proxy = settings->trust_proxy};
     struct deliverer_config deliverer = {.allow_private = settings->webhook_allow_private};
+    if (systemd_listen_fd(&server.listen_fd, error) < 0 ||
+        (server.tls && tls_load(settings->tls_cert, settings->tls_key, error) < 0))
+        return -1;
     if (backoff_parse(settings->webhook_backoff, &deliverer.backoff, error) < 0)
         return error_prefix(error, "webhook-backoff: ");
+    parts->serving.connections = server_max_queries(&server) + WORKER_CONNECTIONS + OWN_CONNECTIONS;
     if (serving_open_database(&parts->serving, true, error) < 0 || check_openness(parts, error) < 0 ||
         drop_spools(parts, error) < 0 ||
         hub_new(parts->serving.database_url, (int)settings->max_waiters, &parts->hub, error) < 0 ||
@@ -85,22 +95,51 @@ static int start(struct parts *parts, struct error *error) {
                               .max_json_bytes = 1 << 20,
                               .max_open_jobs = settings->max_open_jobs,
                               .request_timeout_s = settings->request_timeout_s,
-                              .webhook_allow_private = settings->webhook_allow_private};
+                              .webhook_allow_private = settings->webhook_allow_private,
+                              .retention = &parts->retained};
     struct worker_config worker = {.db = parts->serving.db,
                                    .data_dir = settings->data_dir,
                                    .devices = settings->devices,
                                    .key = settings->key,
                                    .builders = (int)settings->builders};
-    if (!settings->no_worker && worker_start(&worker, &parts->worker, error) < 0)
+    if ((!settings->no_worker && worker_start(&worker, &parts->worker, error) < 0) ||
+        serving_tidy(&parts->serving, error) < 0 ||
+        retention_start(parts->serving.db, settings, &parts->retained, &parts->retention, error) < 0)
         return -1;
     return server_start(&parts->api, &server, &parts->server, error);
 }
 
+/* A certificate that cannot be read leaves the one before in use. */
+static void reload(const struct settings *settings) {
+    struct error error;
+    if (!*settings->tls_cert)
+        log_line(LOG_INFO, "there is nothing to read again: no tls-cert");
+    else if (tls_load(settings->tls_cert, settings->tls_key, &error) < 0)
+        log_error(LOG_ERROR, "the certificate stays as it was", &error);
+    else
+        log_line(LOG_INFO, "the certificate was read again");
+}
+
+static bool has_finished(void *data) {
+    const struct parts *parts = data;
+    return !parts->worker || worker_stopped(parts->worker);
+}
+
+/* What is under way may finish: the trials being measured, the requests being answered. */
+static void drain(struct parts *parts) {
+    server_drain(parts->server);
+    if (parts->worker)
+        worker_ask_stop(parts->worker);
+    serving_drain(&parts->serving, has_finished, parts);
+}
+
 static void stop(struct parts *parts) {
     server_stop(parts->server);
+    tls_unload();
     worker_stop(parts->worker);
     deliverer_stop(parts->deliverer);
     reservations_stop(parts->reservations);
+    retention_stop(parts->retention);
     hub_free(parts->hub);
     serving_close(&parts->serving);
 }
@@ -123,8 +162,11 @@ int cmd_serve(int argc, char **argv) {
         printf("listening on %s\n", server_url(parts.server));
         fflush(stdout);
         log_line(LOG_INFO, "listening on %s", server_url(parts.server));
-        status = serving_wait_for_signal(&parts.serving);
+        systemd_notify("READY=1\nSTATUS=listening on %s", server_url(parts.server));
+        status = serving_wait_for_signal(&parts.serving, reload);
         log_line(LOG_INFO, "stopping");
+        if (status == 0)
+            drain(&parts);
     }
     stop(&parts);
     return status;

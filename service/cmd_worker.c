@@ -5,6 +5,11 @@
 #include "service/base/log.h"
 #include "service/commands.h"
 #include "service/serving.h"
+#include "service/systemd.h"
+
+static bool has_stopped(void *data) {
+    return worker_stopped(data);
+}
 
 int cmd_worker(int argc, char **argv) {
     struct serving serving;
@@ -21,12 +26,15 @@ int cmd_worker(int argc, char **argv) {
                                    .builders = (int)serving.settings.builders};
     status = serving_open_database(&serving, false, &error);
     config.db = serving.db;
-    if (status < 0 || worker_start(&config, &worker, &error) < 0) {
+    if (status < 0 || serving_tidy(&serving, &error) < 0 || worker_start(&config, &worker, &error) < 0) {
         status = command_failed("worker", &error);
     } else {
         log_line(LOG_INFO, "working");
-        status = serving_wait_for_signal(&serving);
+        systemd_notify("READY=1\nSTATUS=working");
+        status = serving_wait_for_signal(&serving, NULL);
         log_line(LOG_INFO, "stopping");
+        worker_ask_stop(worker);
+        serving_drain(&serving, has_stopped, worker);
     }
     worker_stop(worker);
     serving_close(&serving);

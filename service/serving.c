@@ -10,15 +10,20 @@
 #include "service/base/clock.h"
 #include "service/base/file.h"
 #include "service/base/log.h"
+#include "service/base/periodic.h"
 #include "service/commands.h"
 #include "service/store/blob_store.h"
 #include "service/store/idempotency_store.h"
 #include "service/store/migrate.h"
 #include "service/store/webhook_store.h"
+#include "service/systemd.h"
 
+#define DRAIN_LOOK_S 0.05
+#define SWEEP_PAUSE_S 0.05
 enum {
     LOOK_EVERY_S = 5,
     TIDY_EVERY_S = 600,
+    MOST_SWEEPS = 1000,
     ABANDONED_AFTER_S = 3600,
     DELIVERIES_KEPT_S = 30 * 86400,
     SWEEP_ROWS = 1000
@@ -49,6 +54,7 @@ int serving_settings(struct serving *serving, const char *verb, const char *summ
         return command_misused(verb, "%s", error.text);
     }
     log_init(level);
+    systemd_init();
     return -1;
 }
 
@@ -111,6 +117,7 @@ static void stop_signals(sigset_t *set) {
     sigemptyset(set);
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
 }
 
 void serving_block_signals(void) {
@@ -119,41 +126,72 @@ void serving_block_signals(void) {
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-static bool signal_within(int seconds) {
+/* The signal that arrives, or a number below 1. systemd hears that we are alive. */
+static int signal_within(double seconds) {
     sigset_t set;
-    struct timespec limit = {.tv_sec = seconds};
+    struct timespec limit = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
     stop_signals(&set);
-    return sigtimedwait(&set, NULL, &limit) > 0;
+    if (systemd_watchdog_s() > 0)
+        systemd_notify("WATCHDOG=1");
+    return sigtimedwait(&set, NULL, &limit);
 }
 
-static void tidy(struct serving *serving) {
+/* A few blobs at a time, so that a stop need not wait for a large sweep. */
+static void tidy(struct periodic *periodic, void *data) {
+    struct serving *serving = data;
     struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
     const char *cache = arena_printf(arena, "%s/blobs", serving->settings.data_dir);
     struct error error;
-    int64_t removed;
-    if (blob_sweep(serving->db, ABANDONED_AFTER_S, &removed, &error) < 0 ||
-        idempotency_sweep(serving->db, IDEMPOTENCY_KEPT_S, SWEEP_ROWS, NULL, &error) < 0 ||
+    int64_t removed = 0;
+    int status, sweeps = 0;
+    do
+        status = blob_sweep(serving->db, ABANDONED_AFTER_S, &removed, &error);
+    while (status == 0 && removed > 0 && ++sweeps < MOST_SWEEPS && !periodic_sleep(periodic, SWEEP_PAUSE_S));
+    if (status < 0 || idempotency_sweep(serving->db, IDEMPOTENCY_KEPT_S, SWEEP_ROWS, NULL, &error) < 0 ||
         webhook_sweep(serving->db, DELIVERIES_KEPT_S, SWEEP_ROWS, NULL, &error) < 0 ||
         blob_cache_trim(cache, CACHE_BYTES, &error) < 0)
         log_error(LOG_WARN, "tidying up", &error);
 }
 
-int serving_wait_for_signal(struct serving *serving) {
-    int64_t next_tidy = 0;
+int serving_tidy(struct serving *serving, struct error *error) {
+    return periodic_start(TIDY_EVERY_S, tidy, serving, &serving->tidying, error);
+}
+
+static void do_reload(const struct serving *serving, void (*reload)(const struct settings *settings)) {
+    if (!reload)
+        return;
+    systemd_notify("RELOADING=1");
+    reload(&serving->settings);
+    systemd_notify("READY=1");
+}
+
+int serving_wait_for_signal(struct serving *serving, void (*reload)(const struct settings *settings)) {
+    double watchdog_s = systemd_watchdog_s(),
+           look_s = watchdog_s > 0 && watchdog_s < LOOK_EVERY_S ? watchdog_s : LOOK_EVERY_S;
+    int signal_number;
     do {
         if (serving->cluster && !cluster_alive(serving->cluster)) {
             log_line(LOG_ERROR, "the private PostgreSQL is gone and nothing watches over it: ending");
             return 1;
         }
-        if (clock_now_ns() >= next_tidy) {
-            tidy(serving);
-            next_tidy = deadline_in_s(TIDY_EVERY_S);
-        }
-    } while (!signal_within(LOOK_EVERY_S));
+        if ((signal_number = signal_within(look_s)) == SIGHUP)
+            do_reload(serving, reload);
+    } while (signal_number <= 0 || signal_number == SIGHUP);
+    systemd_notify("STOPPING=1\nSTATUS=finishing what is under way");
     return 0;
 }
 
+void serving_drain(struct serving *serving, bool (*done)(void *data), void *data) {
+    int64_t deadline = deadline_in_s((double)serving->settings.drain_s);
+    while (!done(data) && clock_now_ns() < deadline) {
+        int signal_number = signal_within(DRAIN_LOOK_S);
+        if (signal_number > 0 && signal_number != SIGHUP)
+            break;
+    }
+}
+
 void serving_close(struct serving *serving) {
+    periodic_stop(serving->tidying);
     db_close(serving->db);
     cluster_stop(serving->cluster);
     arena_free(serving->arena);

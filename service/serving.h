@@ -20,6 +20,7 @@ struct serving {
     const char *database_url;
     bool may_join; /* another process may own the private cluster: then its database is opened */
     char joined_url[512];
+    struct periodic *tidying;
     int connections; /* the most to the database at a time, set before it is opened; 0: a default */
 };
 
@@ -36,14 +37,21 @@ int serving_open_database(struct serving *serving, bool may_start_cluster, struc
  */
 int serving_open_beside(struct serving *serving, const char *data_dir, const char *database_url,
                         struct error *error) MUST_CHECK;
-/* Blocks SIGTERM and SIGINT in this and all later threads; call before the first thread is made. */
+/*
+ * From now on, every ten minutes, removes blobs to which nothing refers, answers and deliveries that are old enough
+ * and, when there are many, the files of the cache that were read least. Ends when the serving is closed.
+ */
+int serving_tidy(struct serving *serving, struct error *error) MUST_CHECK;
+/* Blocks SIGTERM, SIGINT and SIGHUP in this and all later threads; call before the first thread is made. */
 void serving_block_signals(void);
 /*
- * Sleeps until one of them arrives, and returns 0; or until the private cluster is gone for good, and returns the exit
- * status, so that whoever supervises this process starts it anew. Every ten minutes, and at first, removes blobs to
- * which nothing refers and, when there are many, the cache's files that were read least.
+ * Sleeps until one of the first two arrives, and returns 0; SIGHUP calls `reload` (NULL: nothing to do); or until the
+ * private cluster is gone for good, and returns the exit status, so that whoever supervises this process starts it
+ * anew.
  */
-int serving_wait_for_signal(struct serving *serving);
+int serving_wait_for_signal(struct serving *serving, void (*reload)(const struct settings *settings));
+/* Waits until done(data), for as long as the setting drain-seconds allows, or until a second signal to stop. */
+void serving_drain(struct serving *serving, bool (*done)(void *data), void *data);
 /* Closes what was opened, the cluster last. Safe on a partly opened one. */
 void serving_close(struct serving *serving);
 

@@ -50,6 +50,19 @@ static const struct setting table[] = {
     TEXT(webhook_backoff, "webhook-backoff", "5,300,1800,7200,18000,36000,50400,72000,86400",
          "seconds to wait after each failed attempt of a webhook's delivery, before the next"),
     FLAG(webhook_allow_private, "webhook-allow-private", "deliver webhooks to private and loopback addresses, too"),
+    TEXT(tls_cert, "tls-cert", "", "file with the certificate and its chain (PEM): HTTPS; read again on SIGHUP"),
+    TEXT(tls_key, "tls-key", "", "file with the certificate's private key (PEM)"),
+    FLAG(trust_proxy, "trust-proxy",
+         "believe X-Forwarded-For and X-Forwarded-Host: only behind a proxy that sets them"),
+    NUMBER(drain_s, "drain-seconds", "20", 0, 3600, "after SIGTERM: how long trials under way may take to finish"),
+    NUMBER(keep_events_days, "keep-events-days", "30", 0, 36500,
+           "days after a job's end until its progress and trial events are deleted; 0: never"),
+    NUMBER(keep_logs_days, "keep-logs-days", "90", 0, 36500, "the same for its log; 0: never"),
+    NUMBER(keep_trials_days, "keep-trials-days", "0", 0, 36500, "the same for its trials but the best; 0: never"),
+    NUMBER(keep_jobs_days, "keep-jobs-days", "0", 0, 36500,
+           "the same for the job, unless a best configuration or golden set came from it; 0: never"),
+    NUMBER(keep_models_days, "keep-models-days", "0", 0, 36500,
+           "days after which a model that no job uses is deleted; 0: never"),
 };
 
 static const struct setting *find(const char *name, size_t len) {

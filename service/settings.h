@@ -31,8 +31,13 @@ struct settings {
     int64_t max_upload_mb;
     int64_t max_open_jobs;
     int64_t request_timeout_s;
-    const char *webhook_backoff; /* seconds between the attempts of a delivery, "5,300,…" */
-    bool webhook_allow_private;  /* deliver to private and loopback addresses, too */
+    const char *webhook_backoff;    /* seconds between the attempts of a delivery, "5,300,…" */
+    bool webhook_allow_private;     /* deliver to private and loopback addresses, too */
+    const char *tls_cert, *tls_key; /* empty: plain HTTP */
+    bool trust_proxy;
+    int64_t drain_s;
+    int64_t keep_events_days, keep_logs_days, keep_trials_days; /* after a job's end; 0: for ever, as the rest */
+    int64_t keep_jobs_days, keep_models_days;
 };
 
 /*

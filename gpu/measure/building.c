@@ -69,7 +69,7 @@ static void choose_renders(struct batch *batch, int idle, struct builder *builde
 /* Sends the builder its jobs; those of one that had died meanwhile go to a new one. */
 static int start_build(struct batch *batch, struct builder *builder, struct error *error) {
     struct measurer *m = batch->measurer;
-    const struct peer_options options = {m->program, "build", m->null_fd};
+    const struct peer_options options = {m->program, "build", m->null_fd, true};
     int answers = builder->compiles ? 2 : builder->n_jobs, rc = 1;
     for (int attempt = 0; rc > 0 && attempt < 2; attempt++)
         rc = peer_ask(&builder->peer, &options, build_request(batch, builder), answers,

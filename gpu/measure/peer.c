@@ -31,7 +31,7 @@ static int receive_object(int fd, int64_t deadline, struct json_object **ret, st
 
 static int start(struct peer *peer, const struct peer_options *options, struct error *error) {
     const char *const argv[] = {options->program, "child", options->role, NULL};
-    struct child_options child = {.argv = argv, .stderr_fd = options->stderr_fd};
+    struct child_options child = {.argv = argv, .stderr_fd = options->stderr_fd, .no_network = options->no_network};
     return child_start(&child, &peer->child, error);
 }
 

@@ -30,6 +30,7 @@ struct peer {
 struct peer_options {
     const char *program, *role; /* runs `program child role` */
     int stderr_fd;
+    bool no_network; /* as in child.h */
 };
 
 /*

@@ -71,7 +71,8 @@ static int next_for_runner(const struct batch *batch) {
 
 int feed_runner(struct batch *batch, struct error *error) {
     struct measurer *m = batch->measurer;
-    const struct peer_options options = {m->program, "run", m->null_fd};
+    bool no_network = on_host(m); /* a driver may talk to its daemons by sockets with names */
+    const struct peer_options options = {m->program, "run", m->null_fd, no_network};
     for (int job; (job = next_for_runner(batch)) != JOB_NONE;) {
         int rc = job == JOB_PLAIN
                      ? peer_ask(&m->runner, &options, load_request(batch), 1, PLAIN_RUN_S, error)

@@ -88,7 +88,7 @@ static struct json_object *request_of(const struct warming *warming, const struc
 }
 
 static int feed(struct warming *warming, struct error *error) {
-    const struct peer_options options = {warming->program, "build", warming->null_fd};
+    const struct peer_options options = {warming->program, "build", warming->null_fd, true};
     for (int i = 0; i < warming->n_builders && warming->next < warming->n; i++) {
         struct builder *builder = &warming->builders[i];
         if (builder->entry != NONE)

@@ -42,7 +42,7 @@ static const struct statement find_stale = {
     "blob_find_stale", "SELECT sha256 FROM blobs b WHERE created_at < now() - $1 * interval '1 second'"
                        " AND NOT EXISTS (SELECT FROM models m WHERE m.sha256 = b.sha256)"
                        " AND NOT EXISTS (SELECT FROM jobs j WHERE j.module_so = b.sha256)"
-                       " AND NOT EXISTS (SELECT FROM jobs j WHERE j.module_tar = b.sha256) LIMIT 1000"};
+                       " AND NOT EXISTS (SELECT FROM jobs j WHERE j.module_tar = b.sha256) LIMIT 20"};
 
 struct blob_writer {
     struct db *db;

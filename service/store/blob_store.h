@@ -49,7 +49,8 @@ int blob_cache_trim(const char *cache_dir, int64_t max_bytes, struct error *erro
 
 /* Deletes the blob unless a model or a job refers to it; that, or that it is not there, is no error. */
 int blob_delete(struct db *db, const char *sha256, struct error *error) MUST_CHECK;
-/* Removes uploads without progress for max_age_s, and blobs older than that to which nothing refers. */
+/* Removes uploads without progress for max_age_s, and blobs older than that to which nothing refers: some of them,
+ * until *ret_removed is 0. */
 int blob_sweep(struct db *db, double max_age_s, int64_t *ret_removed, struct error *error) MUST_CHECK;
 
 #endif

@@ -46,6 +46,8 @@ struct state_class {
     bool retry;
 };
 
+#define READ_ONLY "25006"
+
 /* The first that fits; ends with one that fits all. */
 static const struct state_class state_classes[] = {
     {"40001", ERROR_DB, "database-conflict", true}, /* serialization failure */
@@ -54,7 +56,7 @@ static const struct state_class state_classes[] = {
     {"57014", ERROR_TIMEOUT, "database-timeout", false},
     {"57P", ERROR_DB, "database-away", true}, /* shutting down, starting, crashed */
     {"25P03", ERROR_DB, "database-away", true},
-    {"25006", ERROR_DB, "database-read-only", true}, /* a server that is no longer the primary */
+    {READ_ONLY, ERROR_DB, "database-read-only", true}, /* a server that is no longer the primary */
     {"53300", ERROR_BUSY, "database-busy", true},
     {"53", ERROR_BUSY, "database-full", false}, /* disk, memory */
     {"08", ERROR_DB, "database-away", true},
@@ -85,6 +87,8 @@ int pg_fail(struct pg *pg, const PGresult *result, struct error *error) {
     while (strncmp(state, found->prefix, strlen(found->prefix)) != 0)
         found++;
     pg->retry = found->retry;
+    if (strcmp(found->prefix, READ_ONLY) == 0)
+        pg->discard = true; /* the next connection is made to a server that takes writes */
     char text[400];
     first_line(PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY), text, sizeof text);
     return error_set(error, found->class, found->code, NULL, "PostgreSQL refused (%s): %s", state, text);
@@ -390,9 +394,16 @@ const char *db_url(const struct db *db) {
     return db->url;
 }
 
+/* A server that answers but takes no writes is of no use: it was the primary once, or somebody closed it. */
 static int ping(struct pg *pg, void *data, struct error *error) {
     (void)data;
-    return pg_script(pg, "SELECT 1", error);
+    PGresult *result CLEANUP(pg_clear_p) = PQexec(pg->conn, "SHOW transaction_read_only");
+    if (PQresultStatus(result) != PGRES_TUPLES_OK)
+        return pg_fail(pg, result, error);
+    if (strcmp(PQgetvalue(result, 0, 0), "off") == 0)
+        return 0;
+    pg->discard = true;
+    return error_set(error, ERROR_DB, "database-read-only", NULL, "PostgreSQL answers, but takes no writes.");
 }
 
 int db_ping(struct db *db, struct error *error) {

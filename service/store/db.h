@@ -31,7 +31,7 @@ struct db_options {
 /* Connects once, to know that it works. Does not look at the schema (see migrate.h). */
 int db_open(const struct db_options *options, struct db **ret, struct error *error) MUST_CHECK;
 const char *db_url(const struct db *db);
-/* One round trip, without retries: for readiness. */
+/* One round trip, without retries, and whether it takes writes: for readiness. */
 int db_ping(struct db *db, struct error *error) MUST_CHECK;
 
 struct db_stats {

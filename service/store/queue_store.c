@@ -57,7 +57,9 @@ static const struct statement still_exhausted = {
 static const struct statement depth = {
     "queue_depth", "SELECT count(*) FILTER (WHERE NOT held AND (token IS NULL OR available_at <= now())),"
                    " count(*) FILTER (WHERE NOT held AND token IS NOT NULL AND available_at > now()),"
-                   " count(*) FILTER (WHERE held) FROM queue"};
+                   " count(*) FILTER (WHERE held),"
+                   " coalesce(extract(epoch FROM now() - min(available_at) FILTER (WHERE NOT held"
+                   "  AND available_at <= now())), 0) FROM queue"};
 
 static const char *const kind_names[] = {[WORK_PLAN] = "plan", [WORK_TUNE] = "tune", [WORK_BUILD] = "build"};
 
@@ -238,5 +240,6 @@ int queue_depth(struct db *db, struct queue_depth *ret, struct error *error) {
     ret->waiting = row_int(&row);
     ret->leased = row_int(&row);
     ret->held = row_int(&row);
+    ret->oldest_s = row_double(&row);
     return 0;
 }

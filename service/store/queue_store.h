@@ -131,6 +131,7 @@ int queue_expire(struct db *db, int *ret_failed, struct error *error) MUST_CHECK
 
 struct queue_depth {
     int64_t waiting, leased, held; /* held: of paused jobs */
+    double oldest_s;               /* how long the item that waits longest has; 0: none waits */
 };
 int queue_depth(struct db *db, struct queue_depth *ret, struct error *error) MUST_CHECK;
 

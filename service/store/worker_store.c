@@ -19,7 +19,8 @@ static const struct statement put_device = {
 static const struct statement beat = {"worker_beat",
                                       "UPDATE worker_heartbeats SET seen_at = now() WHERE worker_id = $1"};
 static const struct statement set_state = {
-    "worker_set_state", "UPDATE devices SET state = $4 WHERE worker_id = $1 AND kind = $2 AND ordinal = $3"};
+    "worker_set_state",
+    "UPDATE devices SET state = $4, counters = $5 WHERE worker_id = $1 AND kind = $2 AND ordinal = $3"};
 static const struct statement remove_worker = {"worker_remove", "DELETE FROM workers WHERE id = $1"};
 static const struct statement expire = {"worker_expire",
                                         "DELETE FROM workers w USING worker_heartbeats h WHERE h.worker_id = w.id"
@@ -27,7 +28,8 @@ static const struct statement expire = {"worker_expire",
 static const struct statement list = {
     "worker_list",
     "SELECT w.id, w.host, w.pid, w.version, w.label, w.started_at, h.seen_at, extract(epoch FROM now() - h.seen_at),"
-    " d.kind, d.ordinal, d.device_key, d.info, d.state, q.job_id, q.kind, coalesce(q.task, -1), q.available_at "
+    " d.kind, d.ordinal, d.device_key, d.info, d.state, d.counters, q.job_id, q.kind, coalesce(q.task, -1), "
+    "q.available_at "
     "FROM workers w JOIN worker_heartbeats h ON h.worker_id = w.id LEFT JOIN devices d ON d.worker_id = w.id "
     "LEFT JOIN LATERAL (SELECT job_id, kind, task, available_at FROM queue q WHERE q.worker_id = w.id"
     "  AND q.worker_kind = d.kind AND q.ordinal = d.ordinal AND q.token IS NOT NULL AND q.available_at > now()"
@@ -87,6 +89,7 @@ static int heartbeat(struct pg *pg, void *data, struct error *error) {
         params_text(&params, device->kind);
         params_int(&params, device->ordinal);
         params_text(&params, device->state);
+        params_text(&params, device->counters);
         if (pg_run(pg, &set_state, &params, NULL, error) < 0)
             return -1;
     }
@@ -131,6 +134,7 @@ static void read_device(struct row *row, struct arena *arena, struct worker_devi
     ret->key = row_text(row, arena);
     ret->info = row_text(row, arena);
     ret->state = row_text(row, arena);
+    ret->counters = row_text(row, arena);
     row_copy(row, ret->job_id, sizeof ret->job_id);
     ret->work = row_text(row, arena);
     ret->task = (int)row_int(row);

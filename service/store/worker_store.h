@@ -12,9 +12,10 @@
 struct worker_device {
     const char *kind; /* "cpu", "cuda" */
     int ordinal;
-    const char *key;   /* the class of devices */
-    const char *info;  /* JSON text: what it is */
-    const char *state; /* JSON text: clocks, temperature, memory now; NULL: not known */
+    const char *key;      /* the class of devices */
+    const char *info;     /* JSON text: what it is */
+    const char *state;    /* JSON text: clocks, temperature, memory now; NULL: not known */
+    const char *counters; /* JSON text: what it has done since the worker started; NULL: not told */
     /* On reading: what it is doing. Empty job: nothing. */
     char job_id[UUID_TEXT];
     const char *work; /* "plan", "tune", "build"; NULL: nothing */
@@ -34,7 +35,7 @@ struct worker_row {
 
 /* The worker and its devices appear; the same id again replaces them. */
 int worker_register(struct db *db, const struct worker_row *worker, struct error *error) MUST_CHECK;
-/* It lives, and its devices are in these states (of the devices only kind, ordinal and state are read).
+/* It lives, and its devices are in these states (of the devices only kind, ordinal, state and counters are read).
  * ERROR_NOT_FOUND "no-such-worker": it expired; register again. */
 int worker_heartbeat(struct db *db, const struct worker_row *worker, struct error *error) MUST_CHECK;
 /* It leaves in good order. */

@@ -25,7 +25,7 @@ start_server() {
     server_pid=$!
     url=
     for _ in $(seq 300); do
-        url=$(sed -n 's/^listening on \(http:.*\)$/\1/p' "$work/server.out")
+        url=$(sed -n 's/^listening on \(https*:.*\)$/\1/p' "$work/server.out")
         [ -n "$url" ] && break
         kill -0 "$server_pid" 2>/dev/null || break
         sleep 0.1

@@ -64,3 +64,10 @@ Test(event_text, the_end_has_no_number) {
     cr_assert_str_eq(buf_str(&out), "event: end\ndata: {\"state\":\"succeeded\"}\n\n");
     buf_release(&out);
 }
+
+Test(event_text, a_goodbye_tells_when_to_come_again) {
+    struct buf out = BUF_INIT(1 << 16);
+    event_write_bye(&out, "stopping");
+    cr_assert_str_eq(buf_str(&out), "event: bye\nretry: 2000\ndata: {\"reason\":\"stopping\"}\n\n");
+    buf_release(&out);
+}

@@ -166,7 +166,10 @@ Test(queue, what_is_put_back_is_claimable_after_its_delay) {
     cr_expect_eq(fixture_claim(&f).id, 0);
     OK(queue_depth(f.db, &depth, &error));
     cr_expect_eq(depth.waiting, 1);
-    fixture_sql(f.url, "UPDATE queue SET available_at = now()");
+    cr_expect_eq(depth.oldest_s, 0, "it may not be claimed yet, so it does not wait");
+    fixture_sql(f.url, "UPDATE queue SET available_at = now() - interval '90 seconds'");
+    OK(queue_depth(f.db, &depth, &error));
+    cr_expect_geq(depth.oldest_s, 90);
     item = fixture_claim(&f);
     cr_expect_eq(item.attempts, 2);
     OK(queue_put_back(f.db, &item, 0, false, &error));

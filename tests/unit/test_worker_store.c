@@ -61,9 +61,11 @@ Test(worker, a_heartbeat_brings_its_devices_states) {
     OK(worker_register(f.db, &worker, &error));
     fixture_sql(f.url, "UPDATE worker_heartbeats SET seen_at = now() - interval '1 hour'");
     device.state = "{\"temperature_c\":50}";
+    device.counters = "{\"busy_s\":1}";
     OK(worker_heartbeat(f.db, &worker, &error));
     cr_assert_eq(list(&f, &got), 1);
     cr_expect_str_eq(got->devices[0].state, device.state);
+    cr_expect_str_eq(got->devices[0].counters, device.counters);
     cr_expect_lt(got->silent_s, 1800);
     fixture_close(&f);
 }
