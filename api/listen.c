@@ -31,14 +31,25 @@ static int resolve(const char *address, struct addrinfo **ret, struct error *err
     return 0;
 }
 
-int listen_is_loopback(const char *address, bool *ret, struct error *error) {
+static bool is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+    if (address->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return address->sa_family == AF_UNIX;
+}
+
+int listen_is_loopback(const char *address, int adopted, bool *ret, struct error *error) {
     struct addrinfo *found;
+    struct sockaddr_storage bound;
+    socklen_t len = sizeof bound;
+    if (adopted > 0) {
+        *ret = getsockname(adopted, (struct sockaddr *)&bound, &len) == 0 && is_loopback((struct sockaddr *)&bound);
+        return 0;
+    }
     if (resolve(address, &found, error) < 0)
         return -1;
-    if (found->ai_family == AF_INET6)
-        *ret = IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)(void *)found->ai_addr)->sin6_addr);
-    else
-        *ret = ntohl(((struct sockaddr_in *)(void *)found->ai_addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    *ret = is_loopback(found->ai_addr);
     freeaddrinfo(found);
     return 0;
 }

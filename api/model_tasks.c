@@ -18,9 +18,8 @@ enum { INSPECT_S = 120, MOST_TASKS = 64 << 20, MOST_DEVICES = 100 };
 
 static int read_options(const struct request *request, struct inspect_options *ret, struct error *error) {
     const char *precision = request_query(request, "precision"), *layout = request_query(request, "layout");
-    if (precision && strcmp(precision, "f32") != 0)
-        return error_set(error, ERROR_INVALID, "bad-query", "precision", "'precision' is '%.40s', but must be f32.",
-                         precision);
+    if (precision && precision_parse(precision, "bad-query", &ret->precision, error) < 0)
+        return -1;
     if (layout && strcmp(layout, "auto") != 0 && strcmp(layout, "nhwc") != 0 && strcmp(layout, "nchw") != 0)
         return error_set(error, ERROR_INVALID, "bad-query", "layout",
                          "'layout' is '%.40s', but must be auto, nhwc or nchw.", layout);
@@ -96,7 +95,7 @@ int model_tasks(struct request *request, struct response *ret, struct error *err
     struct buf *json = request_buf(request, MOST_TASKS);
     write_object(json, NULL);
     write_text(json, "model_id", model->id);
-    write_text(json, "precision", "f32");
+    write_text(json, "precision", precision_name(options.precision));
     write_text(json, "layout", options.layout == LAYOUT_ROW ? "nchw" : "nhwc");
     write_int(json, "flops", summary->flops);
     write_array(json, "tasks");

@@ -20,13 +20,23 @@ static double winograd_gain(const struct workload *workload) {
     return gain;
 }
 
+/* How many times FP32's rate the matrix units of any device do f16's at. */
+#define CUDA_HALF_GAIN 16
+#define CPU_HALF_GAIN 2
+
+static double half_gain(const struct workload *workload, bool cuda) {
+    bool half = workload->in[0].dtype == DTYPE_F16;
+    return !half ? 1 : cuda ? CUDA_HALF_GAIN : CPU_HALF_GAIN;
+}
+
 double workload_floor_s(const struct workload *workload, const struct device_info *device) {
-    double floor_s = strcmp(device->target.kind, "cuda") == 0 ? CUDA_KERNEL_S : 0;
+    bool cuda = strcmp(device->target.kind, "cuda") == 0;
+    double floor_s = cuda ? CUDA_KERNEL_S : 0;
     double flops = (double)workload_flops(workload), bytes = (double)workload_bytes(workload);
     if (workload->op == OP_CONV)
         flops /= winograd_gain(workload);
     if (device->peak_flops > 0)
-        floor_s = fmax(floor_s, flops / device->peak_flops);
+        floor_s = fmax(floor_s, flops / (device->peak_flops * half_gain(workload, cuda)));
     if (device->peak_bytes_per_s > 0)
         floor_s = fmax(floor_s, bytes / device->peak_bytes_per_s);
     return floor_s;

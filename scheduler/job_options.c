@@ -46,16 +46,38 @@ static int read_choice(struct json_object *object, const char *field, const char
                      list);
 }
 
+enum { MOST_NAMES = 700 };
+
+/* The templates for some of these types. */
+static void list_templates(unsigned dtypes, char ret[MOST_NAMES]) {
+    size_t len = 0;
+    ret[0] = '\0';
+    for (int i = 0; template_builtin[i] && len + 1 < MOST_NAMES; i++)
+        if (template_builtin[i]->dtypes & dtypes)
+            len += (size_t)snprintf(ret + len, MOST_NAMES - len, "%s%s", len ? ", " : "", template_builtin[i]->name);
+}
+
 /* A template may be named that serves none of the model's tasks; but there must be one of that name. */
 static int check_template(const char *name, struct error *error) {
     if (!*name || template_find(template_builtin, name))
         return 0;
-    char names[700] = "";
-    size_t len = 0;
-    for (int i = 0; template_builtin[i] && len + 1 < sizeof names; i++)
-        len += (size_t)snprintf(names + len, sizeof names - len, "%s%s", i ? ", " : "", template_builtin[i]->name);
+    char names[MOST_NAMES];
+    list_templates(~0U, names);
     return error_set(error, ERROR_INVALID, "unknown-template", "template",
                      "There is no template '%.60s'. Choose one of: %s.", name, names);
+}
+
+/* One that cannot serve any task, whatever the model, would be an option without effect. */
+static int check_template_precision(const struct job_options *options, struct error *error) {
+    const struct template *named = *options->template ? template_find(template_builtin, options->template) : NULL;
+    unsigned dtype = DTYPE_BIT(precision_dtype(options->precision));
+    if (!named || named->dtypes & dtype)
+        return 0;
+    char names[MOST_NAMES];
+    list_templates(dtype, names);
+    return error_set(error, ERROR_INVALID, "wrong-precision", "tuner.template",
+                     "The template '%s' does not serve %s. Choose one of: %s.", named->name,
+                     precision_name(options->precision), names);
 }
 
 static int read_model_choices(struct json_object *tuner, struct job_options *options, struct error *error) {
@@ -152,7 +174,6 @@ static int read_webhook(struct json_object *body, struct job_options *options, s
 
 int job_options_read(struct json_object *body, struct job_options *ret, struct error *error) {
     static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
-    static const char *const precisions[] = {"f32", NULL};
     static const char *const layouts[] = {"auto", "nhwc", "nchw", NULL};
     struct job_options options = {.tuner = DEFAULT_TUNER,
                                   .trials = DEFAULT_TRIALS,
@@ -161,11 +182,13 @@ int job_options_read(struct json_object *body, struct job_options *ret, struct e
                                   .measure = measure_defaults,
                                   .key = ""};
     struct json_object *tuner = NULL, *measure = NULL;
-    int device = 0, precision = 0, layout = 0;
+    const char *precision = precision_name(PRECISION_FP32);
+    int device = 0, layout = 0;
     if (json_only_fields(body, body_fields, error) < 0 ||
         json_read_string(body, "model_id", JSON_REQUIRED, 64, &options.model_id, error) < 0 ||
         read_choice(body, "device", devices, &device, error) < 0 ||
-        read_choice(body, "precision", precisions, &precision, error) < 0 ||
+        json_read_string(body, "precision", JSON_OPTIONAL, 64, &precision, error) < 0 ||
+        precision_parse(precision, "bad-value", &options.precision, error) < 0 ||
         read_choice(body, "layout", layouts, &layout, error) < 0 ||
         json_read_int(body, "batch", JSON_OPTIONAL, 0, 65536, &options.batch, error) < 0 ||
         json_read_double(body, "budget_s", JSON_OPTIONAL, 0, 1e7, &options.budget_s, error) < 0 ||
@@ -177,12 +200,11 @@ int job_options_read(struct json_object *body, struct job_options *ret, struct e
         json_read_object(body, "labels", JSON_OPTIONAL, &options.labels, error) < 0 ||
         read_webhook(body, &options, error) < 0)
         return -1;
-    if ((tuner && read_tuner(tuner, &options, error) < 0) ||
+    if ((tuner && read_tuner(tuner, &options, error) < 0) || check_template_precision(&options, error) < 0 ||
         (measure && read_measure(measure, &options.measure, error) < 0) ||
         (options.labels && check_labels(options.labels, error) < 0))
         return -1;
     options.device = devices[device];
-    options.precision = precisions[precision];
     options.layout = strcmp(layouts[layout], "nchw") == 0 ? LAYOUT_ROW : LAYOUT_NHWC;
     *ret = options;
     return 0;
@@ -193,7 +215,7 @@ struct json_object *job_options_json(const struct job_options *options) {
                        *measure = json_object_new_object();
     json_add_string(body, "model_id", options->model_id);
     json_add_string(body, "device", options->device);
-    json_add_string(body, "precision", options->precision);
+    json_add_string(body, "precision", precision_name(options->precision));
     json_add_string(body, "layout", options->layout == LAYOUT_ROW ? "nchw" : "nhwc");
     json_add_int(body, "batch", options->batch);
     json_add_string(tuner, "name", options->tuner->name);

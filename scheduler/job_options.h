@@ -11,6 +11,7 @@
 #include "gpu/measure/measure.h"
 #include "scheduler/search/tuner.h"
 #include "service/base/arena.h"
+#include "service/model/precision.h"
 #include "service/model/workload.h"
 
 struct json_object;
@@ -24,10 +25,10 @@ enum reuse_kind {
 
 struct job_options {
     const char *model_id;
-    const char *device;    /* "auto" (a GPU, else the CPU), "cpu", "cuda" */
-    const char *precision; /* "f32" */
-    enum layout layout;    /* of rank-4 activations: "nchw" is LAYOUT_ROW; "auto" and "nhwc" are LAYOUT_NHWC */
-    int64_t batch;         /* for a symbolic batch; 0: the file's own, or 1 */
+    const char *device; /* "auto" (a GPU, else the CPU), "cpu", "cuda" */
+    enum precision precision;
+    enum layout layout; /* of rank-4 activations: "nchw" is LAYOUT_ROW; "auto" and "nhwc" are LAYOUT_NHWC */
+    int64_t batch;      /* for a symbolic batch; 0: the file's own, or 1 */
     const struct tuner_class *tuner;
     int64_t trials;         /* at most, of each task */
     int64_t early_stopping; /* 0: never */

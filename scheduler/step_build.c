@@ -76,6 +76,7 @@ static int compile(struct build *build, const struct plan_choice *choices, int n
                                      .model_path = build->model_path,
                                      .batch = build->options.batch,
                                      .target = step->device->target,
+                                     .precision = build->options.precision,
                                      .layout = build->options.layout,
                                      .choices = choices,
                                      .n_choices = n_choices,
@@ -130,7 +131,22 @@ static int store(struct build *build, const struct module_evaluation *evaluation
     return queue_complete_build(step->db, step->item, &result, error);
 }
 
-#define ACCEPTED_ERROR 1e-3
+/* Relative to the largest number of the output, whose reference is always f32's. */
+static const double accepted_errors[] = {[PRECISION_FP32] = 1e-3, [PRECISION_FP16] = 1e-2};
+
+static int check_error(double difference, enum precision precision, struct error *error) {
+    double accepted = accepted_errors[precision];
+    if (difference <= accepted)
+        return 0;
+    if (precision == PRECISION_FP16 && !isfinite(difference))
+        return error_set(error, ERROR_DEVICE, "out-of-range", "precision",
+                         "The module's output has infinities or NaN where the reference has none: some number of this "
+                         "network is beyond fp16's largest, 65504. Ask for fp32.");
+    return error_set(
+        error, ERROR_DEVICE, "wrong-answer", NULL,
+        "The module's output differs from the reference by %.3g of the largest number; at most %.3g is accepted.",
+        difference, accepted);
+}
 
 /* Half of the host's memory, so that a network of absurd sizes fails by itself; CUDA maps too much to be limited. */
 static int64_t memory_limit(const struct device_info *device) {
@@ -162,10 +178,7 @@ int step_build(struct step *step, struct error *error) {
     step_log(step, "info", "comparing it with the reference and the untuned baseline");
     if (module_evaluate(&request, deadline_in_s(EVALUATE_S), &evaluation, error) < 0)
         return error->class == ERROR_CANCELLED ? step_stopped(step, error) : -1;
-    if (!(evaluation.error <= ACCEPTED_ERROR))
-        return error_set(
-            error, ERROR_DEVICE, "wrong-answer", NULL,
-            "The module's output differs from the reference by %.3g of the largest number; at most %.3g is accepted.",
-            evaluation.error, ACCEPTED_ERROR);
+    if (check_error(evaluation.error, build.options.precision, error) < 0)
+        return -1;
     return store(&build, &evaluation, error);
 }

@@ -45,7 +45,8 @@ int step_plan(struct step *step, struct error *error) {
     struct model_summary *summary;
     if (step_load_job(step, &job, &options, error) < 0 || step_fetch_model(step, job, &path, error) < 0)
         return -1;
-    struct inspect_options inspect = {.program = step->program, .batch = options.batch, .layout = options.layout};
+    struct inspect_options inspect = {
+        .program = step->program, .batch = options.batch, .precision = options.precision, .layout = options.layout};
     if (model_inspect(path, &inspect, deadline_in_s(INSPECT_S), step->arena, &summary, error) < 0)
         return -1;
     struct task_new *tasks = arena_array(step->arena, (size_t)summary->n_tasks, sizeof *tasks);

@@ -4,17 +4,24 @@
 #include "service/base/file.h"
 #include "service/commands.h"
 #include "service/model/eval.h"
+#include "service/model/fuse.h"
 #include "service/model/onnx_import.h"
+#include "service/model/precision.h"
 #include "service/options.h"
 #include "service/tensor_files.h"
 
 static const char help[] =
-    "usage: warptune reference MODEL.onnx [--input X.pb|ramp|random]… [--batch N] -o Y.pb [-o Y2.pb]…\n\n"
+    "usage: warptune reference MODEL.onnx [--input X.pb|ramp|random]… [--batch N] [--precision P] -o Y.pb\n"
+    "                          [-o Y2.pb]…\n\n"
     "Computes the network's outputs with plain loops on the host, sums in double precision, and writes each as an "
     "ONNX\n"
-    "TensorProto: what a compiled module's output is to be held against (`warptune run --expect Y.pb`).";
+    "TensorProto: what a compiled module's output is to be held against (`warptune run --expect Y.pb`). With "
+    "precision\n"
+    "fp16 (the default is fp32) weights and activations are rounded as in a module of that precision, which shows "
+    "what\n"
+    "of the difference is the rounding's.";
 
-enum { INPUT, BATCH, OUTPUT, HELP };
+enum { INPUT, BATCH, PRECISION, OUTPUT, HELP };
 
 static int load_inputs(const struct graph *graph, const struct option_spec *spec, struct arena *arena,
                        const void ***ret, struct error *error) {
@@ -31,12 +38,24 @@ static int load_inputs(const struct graph *graph, const struct option_spec *spec
     return 0;
 }
 
-static int compute(const struct file_map *map, const struct option_spec *specs, int64_t batch, struct error *error) {
-    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
+/* The graph as the file has it, or for another precision fused, as modules are. */
+static int load_graph(const struct file_map *map, int64_t batch, enum precision precision, struct arena *arena,
+                      struct graph **ret, struct error *error) {
     struct onnx_options options = {.batch = batch};
+    struct precision_loss loss;
+    if (onnx_import(map->data, map->len, &options, arena, ret, error) < 0)
+        return -1;
+    if (precision == PRECISION_FP32)
+        return 0;
+    return graph_fuse(*ret, error) < 0 ? -1 : graph_set_precision(*ret, precision, &loss, error);
+}
+
+static int compute(const struct file_map *map, const struct option_spec *specs, int64_t batch, enum precision precision,
+                   struct error *error) {
+    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
     struct graph *graph;
     const void **inputs;
-    if (onnx_import(map->data, map->len, &options, arena, &graph, error) < 0 ||
+    if (load_graph(map, batch, precision, arena, &graph, error) < 0 ||
         load_inputs(graph, &specs[INPUT], arena, &inputs, error) < 0)
         return -1;
     if (specs[OUTPUT].n_values != graph->n_outputs)
@@ -56,13 +75,18 @@ static int compute(const struct file_map *map, const struct option_spec *specs, 
 
 int cmd_reference(int argc, char **argv) {
     struct error error;
-    struct option_spec specs[] = {
-        [INPUT] = {"--input"}, [BATCH] = {"--batch"}, [OUTPUT] = {"-o", "--output"}, [HELP] = {"--help", "-h", true}};
+    struct option_spec specs[] = {[INPUT] = {"--input"},
+                                  [BATCH] = {"--batch"},
+                                  [PRECISION] = {"--precision"},
+                                  [OUTPUT] = {"-o", "--output"},
+                                  [HELP] = {"--help", "-h", true}};
     const char *path = NULL;
     int n_paths;
     int64_t batch;
+    enum precision precision;
     if (options_parse(argc, argv, specs, ARRAY_COUNT(specs), &path, 1, &n_paths, &error) < 0 ||
-        option_number(&specs[BATCH], 1, 65536, 0, &batch, &error) < 0)
+        option_number(&specs[BATCH], 1, 65536, 0, &batch, &error) < 0 ||
+        precision_parse(option_text(&specs[PRECISION], "fp32"), "bad-option", &precision, &error) < 0)
         return command_misused("reference", "%s", error.text);
     if (specs[HELP].n_values) {
         puts(help);
@@ -73,7 +97,7 @@ int cmd_reference(int argc, char **argv) {
     struct file_map map;
     if (file_map(path, &map, &error) < 0)
         return command_failed("reference", &error);
-    int status = compute(&map, specs, batch, &error);
+    int status = compute(&map, specs, batch, precision, &error);
     file_unmap(&map);
     return status < 0 ? command_failed("reference", &error) : 0;
 }

@@ -47,10 +47,11 @@ static int drop_spools(struct parts *parts, struct error *error) {
 }
 
 /* As long as there is no token everybody who can reach the server may do everything. */
-static int check_openness(const struct parts *parts, struct error *error) {
+static int check_openness(const struct parts *parts, int adopted, struct error *error) {
     const struct settings *settings = &parts->serving.settings;
     bool any, loopback;
-    if (token_any(parts->serving.db, &any, error) < 0 || listen_is_loopback(settings->listen, &loopback, error) < 0)
+    if (token_any(parts->serving.db, &any, error) < 0 ||
+        listen_is_loopback(settings->listen, adopted, &loopback, error) < 0)
         return -1;
     if (any)
         return 0;
@@ -79,7 +80,7 @@ static int start(struct parts *parts, struct error *error) {
     if (backoff_parse(settings->webhook_backoff, &deliverer.backoff, error) < 0)
         return error_prefix(error, "webhook-backoff: ");
     parts->serving.connections = server_max_queries(&server) + WORKER_CONNECTIONS + OWN_CONNECTIONS;
-    if (serving_open_database(&parts->serving, true, error) < 0 || check_openness(parts, error) < 0 ||
+    if (serving_open_database(&parts->serving, true, error) < 0 || check_openness(parts, server.listen_fd, error) < 0 ||
         drop_spools(parts, error) < 0 ||
         hub_new(parts->serving.database_url, (int)settings->max_waiters, &parts->hub, error) < 0 ||
         reservations_start(parts->serving.db, &parts->reservations, error) < 0)

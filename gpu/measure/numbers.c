@@ -7,11 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Relative to the largest expected magnitude, for 32 and 64-bit floating point. */
+#include "service/base/half.h"
+
+/* Relative to the largest expected magnitude, for 32 and 64-bit floating point, and for 16-bit. */
 static const double tolerances[] = {[NUMBERS_INTEGERS] = 1e-5, [NUMBERS_UNIFORM] = 1e-4};
+static const double half_tolerances[] = {[NUMBERS_INTEGERS] = 0x1p-10, [NUMBERS_UNIFORM] = 2e-3};
+
+/* Of the products of a sum, those that are not 0 where the weights are f16; shorter sums have no zeros but by chance.
+ */
+#define HALF_TERMS 256
 
 enum { BLOCK = 1024, MANY_BLOCKS = 256 }; /* elements compared at once; blocks worth waking threads for */
-enum { FINITE_16 = 0xbfff };              /* bits of a half or bfloat16 that is no infinity */
+enum { FINITE_16 = 0xbfff };              /* bits of a bfloat16 that is no infinity */
 
 /* A pseudo-random number for element `i`. */
 static uint64_t mix(uint64_t seed, uint64_t i) {
@@ -41,6 +48,29 @@ static struct range range_of(const struct workload *workload, int input) {
     return operand->shape.rank == 1 ? (struct range){-8, 17} : (struct range){-1, 4}; /* bias; weights */
 }
 
+/* Products of one sum, for operators that have weights as input 1. */
+static int64_t terms_of_sum(const struct workload *workload) {
+    const struct shape *x = &workload->in[0].shape, *w = workload->n_in > 1 ? &workload->in[1].shape : NULL;
+    switch (workload->op) {
+    case OP_CONV:
+        return w->dim[1] * w->dim[2] * w->dim[3];
+    case OP_CONV_TRANSPOSE:
+        return w->dim[0] / workload->attr.conv.groups * w->dim[2] * w->dim[3];
+    case OP_DENSE:
+    case OP_MATMUL:
+        return x->dim[x->rank - 1];
+    default:
+        return 1;
+    }
+}
+
+/* One in how many of an input's numbers is kept, the others being 0. */
+static uint64_t sparseness(const struct workload *workload, int input) {
+    if (input != 1 || workload->in[1].dtype != DTYPE_F16)
+        return 1;
+    return (uint64_t)((terms_of_sum(workload) + HALF_TERMS - 1) / HALF_TERMS);
+}
+
 static void store(enum dtype dtype, void *data, int64_t i, double value) {
     switch (dtype) {
     case DTYPE_F32:
@@ -50,6 +80,8 @@ static void store(enum dtype dtype, void *data, int64_t i, double value) {
         ((double *)data)[i] = value;
         return;
     case DTYPE_F16:
+        ((uint16_t *)data)[i] = half_from_float((float)value);
+        return;
     case DTYPE_BF16:
         ((uint16_t *)data)[i] = (uint16_t)value;
         return;
@@ -71,13 +103,17 @@ void numbers_fill(const struct workload *workload, int input, enum numbers kind,
     const uint64_t seed = (uint64_t)input << 40 | (uint64_t)kind << 56;
     const int64_t n = shape_count(&operand->shape);
     const uint64_t count = (uint64_t)(range.count > 0 ? range.count : 1);
-    const bool uniform = kind == NUMBERS_UNIFORM && (operand->dtype == DTYPE_F32 || operand->dtype == DTYPE_F64);
-    const bool pattern = operand->dtype == DTYPE_F16 || operand->dtype == DTYPE_BF16;
+    const bool uniform = kind == NUMBERS_UNIFORM &&
+                         (operand->dtype == DTYPE_F32 || operand->dtype == DTYPE_F64 || operand->dtype == DTYPE_F16);
+    const bool pattern = operand->dtype == DTYPE_BF16;
+    const uint64_t sparse = uniform ? 1 : sparseness(workload, input);
     for (int64_t i = 0; i < n; i++) {
         uint64_t bits = mix(seed, (uint64_t)i);
         double value = uniform   ? (double)(bits >> 11) * 0x1p-52 - 1
                        : pattern ? (double)(bits & FINITE_16)
                                  : (double)(range.first + (int64_t)((bits >> 33) % count));
+        if (sparse > 1 && (bits & 0xffff) % sparse != 0)
+            value = 0;
         store(operand->dtype, ret_data, i, value);
     }
 }
@@ -89,6 +125,7 @@ static double value_at(enum dtype dtype, const void *data, int64_t i) {
     case DTYPE_F64:
         return ((const double *)data)[i];
     case DTYPE_F16:
+        return half_to_float(((const uint16_t *)data)[i]);
     case DTYPE_BF16:
         return ((const uint16_t *)data)[i];
     case DTYPE_I32:
@@ -151,6 +188,25 @@ static bool surely_near(const float *got, const float *expected, float strict) {
     return !far;
 }
 
+/* Block `b` as floats, which may be in `room`. */
+static const float *block_of(enum dtype dtype, const void *data, int64_t b, float room[BLOCK]) {
+    if (dtype == DTYPE_F32)
+        return (const float *)data + b * BLOCK;
+    const uint16_t *halves = (const uint16_t *)data + b * BLOCK;
+    for (int i = 0; i < BLOCK; i++)
+        room[i] = half_to_float(halves[i]);
+    return room;
+}
+
+static bool block_surely_near(enum dtype dtype, const void *got, const void *expected, int64_t b, float strict) {
+    float room[2][BLOCK];
+    return surely_near(block_of(dtype, got, b, room[0]), block_of(dtype, expected, b, room[1]), strict);
+}
+
+static bool has_blocks(enum dtype dtype) {
+    return dtype == DTYPE_F32 || dtype == DTYPE_F16;
+}
+
 /* Looks at elements [begin, end) one by one. */
 static void compare_some(const struct operand *operand, double limit, const void *got, const void *expected,
                          int64_t begin, int64_t end, struct findings *found) {
@@ -173,7 +229,8 @@ static float strict_limit(double limit) {
 
 /* What the threads of a quick look share. */
 struct look {
-    const float *got, *expected;
+    enum dtype dtype;
+    const void *got, *expected;
     float strict;
     atomic_bool doubtful;
 };
@@ -181,22 +238,22 @@ struct look {
 static void look_at_blocks(void *const *args, int64_t begin, int64_t end) {
     struct look *look = args[0];
     for (int64_t b = begin; b < end && !atomic_load_explicit(&look->doubtful, memory_order_relaxed); b++)
-        if (!surely_near(look->got + b * BLOCK, look->expected + b * BLOCK, look->strict))
+        if (!block_surely_near(look->dtype, look->got, look->expected, b, look->strict))
             atomic_store(&look->doubtful, true);
 }
 
 bool numbers_surely_agree(struct pool *pool, const struct operand *operand, double limit, const void *got,
                           const void *expected) {
     int64_t n = shape_count(&operand->shape), blocks = n / BLOCK;
-    if (operand->dtype != DTYPE_F32)
+    if (!has_blocks(operand->dtype))
         return false;
-    struct look look = {.got = got, .expected = expected, .strict = strict_limit(limit)};
+    struct look look = {.dtype = operand->dtype, .got = got, .expected = expected, .strict = strict_limit(limit)};
     if (pool && blocks >= MANY_BLOCKS)
         pool_run(pool, look_at_blocks, (void *const[]){&look}, blocks);
     else
         look_at_blocks((void *const[]){&look}, 0, blocks);
     for (int64_t i = blocks * BLOCK; i < n; i++)
-        if (!(fabsf(look.got[i] - look.expected[i]) <= look.strict))
+        if (!(fabs(value_at(operand->dtype, got, i) - value_at(operand->dtype, expected, i)) <= (double)look.strict))
             return false;
     return !atomic_load(&look.doubtful);
 }
@@ -205,16 +262,17 @@ static struct findings compare(const struct operand *operand, double limit, cons
     struct findings found = {0, -1, 0};
     int64_t n = shape_count(&operand->shape), done = 0;
     float strict = strict_limit(limit);
-    for (; operand->dtype == DTYPE_F32 && done + BLOCK <= n; done += BLOCK)
-        if (!surely_near((const float *)got + done, (const float *)expected + done, strict))
+    for (; has_blocks(operand->dtype) && done + BLOCK <= n; done += BLOCK)
+        if (!block_surely_near(operand->dtype, got, expected, done / BLOCK, strict))
             compare_some(operand, limit, got, expected, done, done + BLOCK, &found);
     compare_some(operand, limit, got, expected, done, n, &found);
     return found;
 }
 
 double numbers_limit(const struct operand *operand, enum numbers kind, const void *expected) {
-    bool real = operand->dtype == DTYPE_F32 || operand->dtype == DTYPE_F64;
-    return real ? tolerances[kind] * largest_finite(operand->dtype, expected, shape_count(&operand->shape)) : 0;
+    bool half = operand->dtype == DTYPE_F16, real = operand->dtype == DTYPE_F32 || operand->dtype == DTYPE_F64;
+    double tolerance = half ? half_tolerances[kind] : tolerances[kind];
+    return half || real ? tolerance * largest_finite(operand->dtype, expected, shape_count(&operand->shape)) : 0;
 }
 
 bool numbers_agree_within(const struct operand *operand, double limit, const void *got, const void *expected,

@@ -3,8 +3,14 @@
  * numbers.h: what candidates are verified on: inputs made from a seed, and outputs compared.
  *
  * Small integers make every sum exact whatever its order (the products of a sum add up to less than 2^24), so a wrong
- * index shows as a wrong number; uniform numbers in [-1, 1) show what integers hide. 16-bit floating-point operands
- * are only moved so far: they are filled with patterns and compared bit by bit.
+ * index shows as a wrong number; uniform numbers in [-1, 1) show what integers hide.
+ *
+ * An f16 output tells integers apart up to 2048 only. Therefore where the weights are f16 and a sum is long, most of
+ * them are 0: about 256 products of a sum are not, so that sums stay within some hundreds, where even a difference of 1
+ * is more than the tolerance of f16: one unit in the last place of the largest number, 1/1024, for integers (a kernel
+ * sums in f32 and rounds once; an activation's own rounding may tip the last place) and 2/1000 for uniform numbers.
+ *
+ * bf16 operands are only moved so far: they are filled with patterns and compared bit by bit.
  */
 #ifndef WARPTUNE_MEASURE_NUMBERS_H
 #define WARPTUNE_MEASURE_NUMBERS_H
@@ -28,8 +34,8 @@ bool numbers_agree(const struct operand *operand, enum numbers kind, const void 
 /* The same in two parts, for expected numbers that are compared with more than once: the limit first. */
 double numbers_limit(const struct operand *operand, enum numbers kind, const void *expected);
 /*
- * A quick look, by the pool's threads (NULL: by the caller's own), which knows 32-bit floating point only: true when
- * they surely agree; false says nothing.
+ * A quick look, by the pool's threads (NULL: by the caller's own), which knows f32 and f16 only: true when they surely
+ * agree; false says nothing.
  */
 bool numbers_surely_agree(struct pool *pool, const struct operand *operand, double limit, const void *got,
                           const void *expected);

@@ -19,11 +19,11 @@
 /* ---- here ---- */
 
 static int import(const struct module_request *request, const struct file_map *map, struct arena *arena,
-                  struct graph **ret, struct error *error) {
+                  struct graph **ret, struct precision_loss *ret_loss, struct error *error) {
     struct onnx_options options = {.batch = request->batch};
-    if (onnx_import(map->data, map->len, &options, arena, ret, error) < 0)
+    if (onnx_import(map->data, map->len, &options, arena, ret, error) < 0 || graph_fuse(*ret, error) < 0)
         return -1;
-    return graph_fuse(*ret, error);
+    return graph_set_precision(*ret, request->precision, ret_loss, error);
 }
 
 static int write_files(const struct module_request *request, const struct module_image *image, struct arena *arena,
@@ -50,10 +50,11 @@ static int compile(const struct module_request *request, const struct template *
                                    .templates = templates,
                                    .choices = request->choices,
                                    .n_choices = request->n_choices};
-    struct module_image image = {.target = request->target, .layout = request->layout};
+    struct module_image image = {.target = request->target, .precision = request->precision, .layout = request->layout};
     struct graph *graph;
     struct plan *plan;
-    if (import(request, map, arena, &graph, error) < 0 || plan_graph(graph, &options, arena, &plan, error) < 0)
+    if (import(request, map, arena, &graph, &image.loss, error) < 0 ||
+        plan_graph(graph, &options, arena, &plan, error) < 0)
         return -1;
     sha256_of(map->data, map->len, image.model_sha256);
     image.plan = plan;
@@ -93,6 +94,7 @@ static struct json_object *request_to_json(const struct module_request *request)
     json_add_string(object, "model", request->model_path);
     json_add_int(object, "batch", request->batch);
     json_add(object, "target", target_to_json(&request->target));
+    json_add_int(object, "precision", request->precision);
     json_add_int(object, "layout", request->layout);
     json_add(object, "choices", choices_to_json(request->choices, request->n_choices));
     json_add_string(object, "cache_dir", request->cache_dir);
@@ -123,10 +125,11 @@ static int choices_from_json(struct json_object *array, struct arena *arena, str
 static int request_from_json(struct json_object *object, struct arena *arena, struct module_request *ret,
                              struct error *error) {
     struct json_object *target, *choices;
-    int64_t layout;
+    int64_t precision, layout;
     if (json_read_string(object, "model", JSON_REQUIRED, MOST_PATH, &ret->model_path, error) < 0 ||
         json_read_int(object, "batch", JSON_REQUIRED, 0, INT32_MAX, &ret->batch, error) < 0 ||
         json_read_object(object, "target", JSON_REQUIRED, &target, error) < 0 ||
+        json_read_int(object, "precision", JSON_REQUIRED, PRECISION_FP32, PRECISION_FP16, &precision, error) < 0 ||
         json_read_int(object, "layout", JSON_REQUIRED, LAYOUT_ROW, LAYOUT_NHWC, &layout, error) < 0 ||
         json_read_array(object, "choices", JSON_REQUIRED, &choices, error) < 0 ||
         json_read_string(object, "cache_dir", JSON_REQUIRED, MOST_PATH, &ret->cache_dir, error) < 0 ||
@@ -134,6 +137,7 @@ static int request_from_json(struct json_object *object, struct arena *arena, st
         json_read_string(object, "tar", JSON_OPTIONAL, MOST_PATH, &ret->tar_path, error) < 0 ||
         json_read_double(object, "build_timeout_s", JSON_REQUIRED, 0, HUGE_VAL, &ret->build_timeout_s, error) < 0)
         return -1;
+    ret->precision = (enum precision)precision;
     ret->layout = (enum layout)layout;
     if (target_from_json(target, &ret->target, error) < 0)
         return -1;

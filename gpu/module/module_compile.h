@@ -2,9 +2,9 @@
 /*
  * module_compile.h: a model file and chosen configurations in, a module out.
  *
- * module_compile does the work in a limited child (`warptune child compile`): import, fuse, plan, compile the kernels
- * that the code cache lacks (several at once), write the module. Weights are streamed from the model's mapping to the
- * module's file. The child's memory is its own; the caller's does not grow.
+ * module_compile does the work in a limited child (`warptune child compile`): import, fuse, bring to the precision,
+ * plan, compile the kernels that the code cache lacks (several at once), write the module. Weights are streamed from
+ * the model's mapping to the module's file. The child's memory is its own; the caller's does not grow.
  */
 #ifndef WARPTUNE_MODULE_MODULE_COMPILE_H
 #define WARPTUNE_MODULE_MODULE_COMPILE_H
@@ -12,12 +12,14 @@
 #include <stdbool.h>
 
 #include "gpu/module/plan.h"
+#include "service/model/precision.h"
 
 struct module_request {
     const char *program;    /* the executable that answers `child compile`; NULL: this one */
     const char *model_path; /* ONNX file */
     int64_t batch;          /* 0: the file's own, or 1 */
     struct target target;
+    enum precision precision;
     enum layout layout;
     const struct plan_choice *choices;
     int n_choices;

@@ -108,6 +108,8 @@ void module_manifest(const struct module_image *image, size_t so_bytes, struct b
     add_text(object, "name", image->graph_name);
     json_add_string(object, "model_sha256", image->model_sha256);
     json_add(object, "target", target_to_json(&image->target));
+    json_add_string(object, "precision", precision_name(image->precision));
+    json_add_int(object, "saturated_constants", image->loss.saturated);
     json_add_string(object, "layout", layout_name(image->layout));
     json_add(object, "inputs", tensors_json(plan->inputs, plan->n_inputs));
     json_add(object, "outputs", tensors_json(plan->outputs, plan->n_outputs));

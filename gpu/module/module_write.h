@@ -9,10 +9,13 @@
 
 #include "gpu/module/plan.h"
 #include "service/base/sha256.h"
+#include "service/model/precision.h"
 
 struct module_image {
     const struct plan *plan;
     struct target target;
+    enum precision precision;
+    struct precision_loss loss; /* of converting the constants */
     enum layout layout;
     const char *graph_name;
     char model_sha256[SHA256_HEX];

@@ -30,7 +30,7 @@ int plan_add_buffer(struct planner *planner, enum plan_buffer_kind kind, int ind
 
 static struct operand operand_of(const struct planner *planner, int value) {
     const struct value *v = &planner->graph->values[value];
-    bool image = v->shape.rank == 4 && !v->data;
+    bool image = v->shape.rank == 4 && !v->data && !planner->edge[value];
     return (struct operand){v->dtype, image ? planner->options->layout : LAYOUT_ROW, v->shape};
 }
 
@@ -114,6 +114,10 @@ static int plan_node(struct planner *planner, const struct node *node) {
         return 0;
     }
     struct workload *workload = workload_of_node(planner->graph, node, planner->options->layout, planner->arena);
+    if (node->op == OP_CAST) {
+        workload->in[0] = operand_of(planner, node->in[0]);
+        workload->out[0] = operand_of(planner, node->out[0]);
+    }
     if (plan_program(planner, workload, node->name, &program) < 0)
         return -1;
     for (int i = 0; i < node->n_out; i++) {
@@ -177,6 +181,21 @@ static int add_outputs(struct planner *planner) {
     return 0;
 }
 
+/* A cast walks any layout as fast as its own, so that one at the edge spares the copy that changes the layout. */
+static bool *find_edges(const struct graph *graph, struct arena *arena) {
+    bool *edge = arena_array(arena, (size_t)graph->n_values, sizeof *edge);
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const struct node *node = &graph->nodes[i];
+        if (node->op != OP_CAST)
+            continue;
+        for (int k = 0; k < graph->n_inputs; k++)
+            edge[node->in[0]] |= graph->inputs[k] == node->in[0] && graph_uses(graph, node->in[0]) == 1;
+        for (int k = 0; k < graph->n_outputs; k++)
+            edge[node->out[0]] |= graph->outputs[k] == node->out[0] && graph_uses(graph, node->out[0]) == 1;
+    }
+    return edge;
+}
+
 static int *no_buffers(struct arena *arena, int n) {
     int *buffers = arena_array(arena, (size_t)n, sizeof *buffers);
     for (int i = 0; i < n; i++)
@@ -190,6 +209,7 @@ int plan_graph(const struct graph *graph, const struct plan_options *options, st
     planner.plan = arena_alloc(arena, sizeof *planner.plan);
     planner.input = no_buffers(arena, graph->n_values);
     planner.buffer = no_buffers(arena, graph->n_values);
+    planner.edge = find_edges(graph, arena);
     add_inputs(&planner);
     for (int i = 0; i < graph->n_nodes; i++) {
         if (plan_node(&planner, &graph->nodes[i]) < 0)

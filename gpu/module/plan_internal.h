@@ -29,6 +29,7 @@ struct planner {
     struct prepared_set *sets;
     int n_sets;
     int *input;  /* by value: the buffer of a network's input as the caller sees it, or -1 */
+    bool *edge;  /* by value: an input or output that only a CAST touches, which takes it as the caller has it */
     int *buffer; /* by value: the buffer that nodes read, or -1 as long as there is none */
 };
 

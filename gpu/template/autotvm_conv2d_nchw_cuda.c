@@ -69,6 +69,7 @@ const struct template autotvm_conv2d_nchw_cuda = {
     .space = make_space,
     .fallback = fallback,
     .render = render,
+    .dtypes = DTYPE_BIT(DTYPE_F32),
     .by_name = true,
     .nest = nest,
 };

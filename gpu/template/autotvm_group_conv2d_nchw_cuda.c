@@ -79,6 +79,7 @@ const struct template autotvm_group_conv2d_nchw_cuda = {
     .space = make_space,
     .fallback = fallback,
     .render = render,
+    .dtypes = DTYPE_BIT(DTYPE_F32),
     .by_name = true,
     .nest = nest,
 };

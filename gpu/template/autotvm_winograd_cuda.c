@@ -236,6 +236,7 @@ const struct template autotvm_winograd_cuda = {
     .space = make_space,
     .fallback = fallback,
     .render = render,
+    .dtypes = DTYPE_BIT(DTYPE_F32),
     .by_name = true,
     .nest = nest,
 };

@@ -285,4 +285,5 @@ const struct template conv2d_direct_cpu = {
     .render = render,
     .estimate = estimate,
     .nest = nest,
+    .dtypes = DTYPE_BIT(DTYPE_F32),
 };

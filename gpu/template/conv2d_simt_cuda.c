@@ -160,6 +160,7 @@ const struct template conv2d_simt_cuda = {
     .space = make_space,
     .fallback = fallback,
     .render = conv2d_simt_render,
+    .dtypes = DTYPE_BIT(DTYPE_F32),
     .estimate = conv2d_simt_estimate,
     .nest = conv2d_simt_nest,
     .banked = banked,

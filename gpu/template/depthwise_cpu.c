@@ -293,4 +293,5 @@ const struct template depthwise_cpu = {
     .render = render,
     .estimate = estimate,
     .nest = loops_of,
+    .dtypes = DTYPE_BIT(DTYPE_F32),
 };

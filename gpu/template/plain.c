@@ -30,6 +30,13 @@ bool plain_all(const struct workload *workload, enum dtype dtype) {
     return all;
 }
 
+bool plain_floats(const struct workload *workload) {
+    bool floats = workload->out[0].dtype == DTYPE_F32 || workload->out[0].dtype == DTYPE_F16;
+    for (int i = 0; i < workload->n_in; i++)
+        floats = floats && (workload->in[i].dtype == DTYPE_F32 || workload->in[i].dtype == DTYPE_F16);
+    return floats;
+}
+
 void plain_double(struct buf *text, double value) {
     char digits[32];
     snprintf(digits, sizeof digits, "%.17g", value);
@@ -313,18 +320,18 @@ void map_put_offset(struct buf *text, const struct map *map, int operand, const 
 
 void put_result(struct buf *text, const struct workload *workload, const struct coordinates *at, const char *value,
                 const char *k) {
-    buf_puts(text, "    out[");
+    buf_puts(text, "    put(");
     put_offset(text, &workload->out[0], at);
-    buf_printf(text, "] = wt_act(%s", value);
+    buf_printf(text, ", wt_act(%s", value);
     if (workload->epilogue.bias)
-        buf_printf(text, " + in2[%s]", k);
+        buf_printf(text, " + get2(%s)", k);
     if (workload->epilogue.residual) {
         int i = workload->n_in - 1;
-        buf_printf(text, " + in%d[", i);
+        buf_printf(text, " + get%d(", i);
         put_offset(text, &workload->in[i], at);
-        buf_putc(text, ']');
+        buf_putc(text, ')');
     }
-    buf_puts(text, ");\n");
+    buf_puts(text, "));\n");
 }
 
 /* ---- The template's functions ---- */
@@ -407,6 +414,7 @@ void plain_begin(struct plain *plain, bool cuda, const struct workload *workload
     buf_puts(&plain->source, cuda ? "" : "#include <stdint.h>\n");
     buf_printf(&plain->source, "typedef %s idx;\n", !cuda ? "int64_t" : is_wide(workload) ? "long long" : "int");
     act_define(&plain->source, cuda, &workload->epilogue, math_of(workload));
+    plain_define_access(&plain->source, cuda, workload);
 }
 
 int plain_end(struct plain *plain, struct program **ret, struct error *error) {

@@ -5,7 +5,9 @@
  * An operator writes C that computes one element from its coordinates; a nest runs it for every point of a box: on
  * CUDA one thread a point, on the CPU in loops over runs of some thousand points, an item each. Elements are visited
  * in the output's memory order. In the C text, `in0`, `in1`, … are the inputs, `out` is the output, and `idx` is an
- * integer that holds every index and offset. Private to plain*.c.
+ * integer that holds every index and offset. What computes reads floats with get0(at), get1(at), … and stores one with
+ * put(at, value), whether the operand is f32 or f16; what only moves elements uses in0[at] and out[at]. Private to
+ * plain*.c.
  */
 #ifndef WARPTUNE_TEMPLATE_PLAIN_H
 #define WARPTUNE_TEMPLATE_PLAIN_H
@@ -44,7 +46,8 @@ int64_t plain_fallback(const struct workload *workload, const struct target *tar
 int plain_render(const struct plain_rule *rules, bool cuda, const struct workload *workload, struct arena *arena,
                  struct program **ret, struct error *error) MUST_CHECK;
 
-/* A program under construction: opens its source with `idx` and wt_act; ends with what was opened released. */
+/* A program under construction: opens its source with `idx`, wt_act, get0 and put; ends with what was opened released.
+ */
 void plain_begin(struct plain *plain, bool cuda, const struct workload *workload, struct arena *arena);
 int plain_end(struct plain *plain, struct program **ret, struct error *error) MUST_CHECK;
 
@@ -52,7 +55,11 @@ int plain_end(struct plain *plain, struct program **ret, struct error *error) MU
 
 /* Are all operands of this type? */
 bool plain_all(const struct workload *workload, enum dtype dtype);
-const char *plain_type(enum dtype dtype); /* "float"; f16 and bf16, which are only moved: "unsigned short" */
+/* Is each of them f32 or f16? Then it may be computed with, in f32. */
+bool plain_floats(const struct workload *workload);
+const char *plain_type(enum dtype dtype); /* "float"; f16 and bf16 as they lie: "unsigned short" */
+/* Appends get0, … and put for a workload's operands, and the conversions that they need. */
+void plain_define_access(struct buf *source, bool cuda, const struct workload *workload);
 /* Appends a double constant. */
 void plain_double(struct buf *text, double value);
 
@@ -153,7 +160,7 @@ void put_reduce_start(struct plain *plain);
 
 /* ---- epilogues ---- */
 
-/* Appends "out[…] = wt_act(VALUE + bias + residual);" for the element at these coordinates; `k`: its channel. */
+/* Appends "put(…, wt_act(VALUE + bias + residual));" for the element at these coordinates; `k`: its channel. */
 void put_result(struct buf *text, const struct workload *workload, const struct coordinates *at, const char *value,
                 const char *k);
 

@@ -29,4 +29,5 @@ const struct template plain_cpu = {
     .space = plain_space,
     .fallback = plain_fallback,
     .render = render,
+    .dtypes = ~0U,
 };

@@ -11,7 +11,7 @@
 enum { TILE_CHANNELS = 64, TILE_PIXELS = 8 };
 
 bool serves_conv_cpu(const struct workload *workload) {
-    return (workload->op == OP_CONV || workload->op == OP_CONV_TRANSPOSE) && plain_all(workload, DTYPE_F32);
+    return (workload->op == OP_CONV || workload->op == OP_CONV_TRANSPOSE) && plain_floats(workload);
 }
 
 struct conv_shape {
@@ -29,9 +29,10 @@ static struct conv_shape conv_shape_of(const struct workload *workload) {
     return shape;
 }
 
-/* Weights as [group][r][s][input channel][output channel]. */
+/* Weights, as f32, as [group][r][s][input channel][output channel]. */
 static void emit_pack(struct plain *plain, const struct conv_shape *shape) {
-    const struct kernel_arg args[] = {{{ARG_IN, 1}, DTYPE_F32, "in1"}, {{ARG_PREPARED, 0}, DTYPE_F32, "packed", true}};
+    const struct kernel_arg args[] = {{{ARG_IN, 1}, plain->workload->in[1].dtype, "in1"},
+                                      {{ARG_PREPARED, 0}, DTYPE_F32, "packed", true}};
     bool transposed = plain->workload->op == OP_CONV_TRANSPOSE;
     int64_t area = shape->taps[0] * shape->taps[1], c = shape->in_group, k = shape->out_group;
     struct shape box = {5, {shape->groups, shape->taps[0], shape->taps[1], c, k}};
@@ -50,9 +51,9 @@ static void emit_pack(struct plain *plain, const struct conv_shape *shape) {
     map_nest(&map, "m", &nest);
     buf_puts(&body, "    packed[");
     map_put_offset(&body, &map, 0, "m");
-    buf_puts(&body, "] = in1[");
+    buf_puts(&body, "] = get1(");
     map_put_offset(&body, &map, 1, "m");
-    buf_puts(&body, "];\n");
+    buf_puts(&body, ");\n");
     nest_emit_with(plain, "plain_pack", args, ARRAY_COUNT(args), &nest, buf_str(&body));
     kernel_prepares(plain, (size_t)shape_count(&box) * sizeof(float));
 }
@@ -97,7 +98,7 @@ static void put_sums(struct plain *plain, const struct conv_shape *shape) {
                "    for (idx c = 0; c < %" PRId64 "; c++, w += %" PRId64 ")\n"
                "    for (idx p = 0; p < %d; p++) {\n"
                "    if (from[p] < 0) continue;\n"
-               "    const float v = in0[from[p] + c * %" PRId64 "];\n"
+               "    const float v = get0(from[p] + c * %" PRId64 ");\n"
                "#pragma omp simd\n"
                "    for (idx k = 0; k < width; k++) acc[p][k] += v * w[k];\n"
                "    }\n    }\n    }\n",
@@ -108,13 +109,13 @@ void emit_conv_cpu(struct plain *plain) {
     const struct workload *workload = plain->workload;
     const struct operand *out = &workload->out[0];
     struct conv_shape shape = conv_shape_of(workload);
-    struct kernel_arg args[5] = {{{ARG_IN, 0}, DTYPE_F32, "in0"}, {{ARG_PREPARED, 0}, DTYPE_F32, "packed"}};
+    struct kernel_arg args[5] = {{{ARG_IN, 0}, workload->in[0].dtype, "in0"}, {{ARG_PREPARED, 0}, DTYPE_F32, "packed"}};
     struct coordinates at = {{"o0", "(first + k)", "o2", "(x0 + p)"}};
     struct nest nest = {0};
     int n = 2;
     for (int i = 2; i < workload->n_in; i++)
-        args[n++] = (struct kernel_arg){{ARG_IN, i}, DTYPE_F32, i == 2 ? "in2" : "in3"};
-    args[n++] = (struct kernel_arg){{ARG_OUT, 0}, DTYPE_F32, "out", true};
+        args[n++] = (struct kernel_arg){{ARG_IN, i}, workload->in[i].dtype, i == 2 ? "in2" : "in3"};
+    args[n++] = (struct kernel_arg){{ARG_OUT, 0}, out->dtype, "out", true};
     emit_pack(plain, &shape);
     kernel_open_with(plain, "plain_conv", args, n);
     nest_add(&nest, "o0", out->shape.dim[0]);

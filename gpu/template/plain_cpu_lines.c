@@ -49,16 +49,16 @@ static void put_line(struct buf *source, const struct lines *lines, int operand)
 
 static void put_store(struct buf *source, const struct workload *workload, const struct lines *lines,
                       const char *value) {
-    buf_puts(source, "    out[");
+    buf_puts(source, "    put(");
     map_put_offset(source, &lines->map, 1, "m");
     if (lines->across)
         put_line(source, lines, 1);
-    buf_printf(source, "] = %s", value);
+    buf_printf(source, ", %s", value);
     if (workload->attr.reduce.kind == REDUCE_MEAN) {
         buf_puts(source, " / ");
         act_float(source, false, (double)lines->count);
     }
-    buf_puts(source, ";\n");
+    buf_puts(source, ");\n");
 }
 
 static void put_loops(struct buf *source, const struct nest *nest, const char *pragma) {
@@ -75,9 +75,9 @@ static void reduce_line(struct plain *plain, const struct lines *lines, const ch
     buf_puts(source, ";\n");
     put_loops(source, &lines->along,
               max ? "#pragma omp simd reduction(max:acc)\n" : "#pragma omp simd reduction(+:acc)\n");
-    buf_printf(source, "    {\n    const %s v = in0[", type);
+    buf_printf(source, "    {\n    const %s v = get0(", type);
     map_put_offset(source, &lines->map, 0, "m");
-    buf_printf(source, "];\n    %s;\n    }\n", max ? "acc = v > acc ? v : acc" : "acc += v");
+    buf_printf(source, ");\n    %s;\n    }\n", max ? "acc = v > acc ? v : acc" : "acc += v");
     put_store(source, plain->workload, lines, "acc");
 }
 
@@ -89,10 +89,10 @@ static void reduce_tile(struct plain *plain, const struct lines *lines, const ch
     put_reduce_start(plain);
     buf_puts(source, ";\n");
     put_loops(source, &lines->along, "");
-    buf_printf(source, "#pragma omp simd\n    for (idx j = 0; j < width; j++) {\n    const %s v = in0[", type);
+    buf_printf(source, "#pragma omp simd\n    for (idx j = 0; j < width; j++) {\n    const %s v = get0(", type);
     map_put_offset(source, &lines->map, 0, "m");
     put_line(source, lines, 0);
-    buf_printf(source, "];\n    %s;\n    }\n", max ? "acc[j] = v > acc[j] ? v : acc[j]" : "acc[j] += v");
+    buf_printf(source, ");\n    %s;\n    }\n", max ? "acc[j] = v > acc[j] ? v : acc[j]" : "acc[j] += v");
     buf_puts(source, "#pragma omp simd\n    for (idx j = 0; j < width; j++)\n");
     put_store(source, plain->workload, lines, "acc[j]");
 }
@@ -110,45 +110,57 @@ void emit_reduce_cpu(struct plain *plain) {
 
 /* ---- Softmax ---- */
 
-/* x, o: the item's first elements; a step along the axis is $X in x and $O in out. */
-static const char line_text[] = "    float top = -__builtin_inff(), sum = 0.0f;\n"
-                                "#pragma omp simd reduction(max:top)\n"
-                                "    for (idx a = 0; a < count; a++) top = x[a * x_step] > top ? x[a * x_step] : top;\n"
-                                "#pragma omp simd reduction(+:sum)\n"
-                                "    for (idx a = 0; a < count; a++) {\n"
-                                "    const float e = wt_exp(x[a * x_step] - top);\n"
-                                "    o[a * o_step] = e;\n"
-                                "    sum += e;\n"
-                                "    }\n";
+/*
+ * x, o: the places of the item's first elements; a step along the axis is x_step in x and o_step in out. `keep` stores
+ * an exponential in the output, which `kept` reads again; an f16 output would round it, so there it is computed anew.
+ */
+static const char keep_float[] = "#define keep(at, e) out[at] = (e)\n#define kept(at, from, top) out[at]\n";
+static const char keep_half[] = "#define keep(at, e)\n#define kept(at, from, top) wt_exp(get0(from) - (top))\n";
+static const char line_text[] =
+    "    float top = -__builtin_inff(), sum = 0.0f;\n"
+    "#pragma omp simd reduction(max:top)\n"
+    "    for (idx a = 0; a < count; a++) top = get0(x + a * x_step) > top ? get0(x + a * x_step) : top;\n"
+    "#pragma omp simd reduction(+:sum)\n"
+    "    for (idx a = 0; a < count; a++) {\n"
+    "    const float e = wt_exp(get0(x + a * x_step) - top);\n"
+    "    keep(o + a * o_step, e);\n"
+    "    sum += e;\n"
+    "    }\n";
 static const char line_end[] = "    const float scale = 1.0f / sum;\n"
                                "#pragma omp simd\n"
-                               "    for (idx a = 0; a < count; a++) o[a * o_step] *= scale;\n";
-static const char line_log_end[] = "    const float shift = top + wt_log(sum);\n"
-                                   "#pragma omp simd\n"
-                                   "    for (idx a = 0; a < count; a++) o[a * o_step] = x[a * x_step] - shift;\n";
+                               "    for (idx a = 0; a < count; a++)\n"
+                               "    put(o + a * o_step, kept(o + a * o_step, x + a * x_step, top) * scale);\n";
+static const char line_log_end[] =
+    "    const float shift = top + wt_log(sum);\n"
+    "#pragma omp simd\n"
+    "    for (idx a = 0; a < count; a++) put(o + a * o_step, get0(x + a * x_step) - shift);\n";
 static const char tile_text[] = "    float top[most], sum[most];\n"
                                 "    for (idx j = 0; j < width; j++) top[j] = -__builtin_inff(), sum[j] = 0.0f;\n"
                                 "    for (idx a = 0; a < count; a++)\n"
                                 "#pragma omp simd\n"
                                 "    for (idx j = 0; j < width; j++) {\n"
-                                "    const float v = x[a * x_step + j * x_line];\n"
+                                "    const float v = get0(x + a * x_step + j * x_line);\n"
                                 "    top[j] = v > top[j] ? v : top[j];\n"
                                 "    }\n"
                                 "    for (idx a = 0; a < count; a++)\n"
                                 "#pragma omp simd\n"
                                 "    for (idx j = 0; j < width; j++) {\n"
-                                "    const float e = wt_exp(x[a * x_step + j * x_line] - top[j]);\n"
-                                "    o[a * o_step + j * o_line] = e;\n"
+                                "    const float e = wt_exp(get0(x + a * x_step + j * x_line) - top[j]);\n"
+                                "    keep(o + a * o_step + j * o_line, e);\n"
                                 "    sum[j] += e;\n"
                                 "    }\n";
-static const char tile_end[] = "    for (idx a = 0; a < count; a++)\n"
-                               "#pragma omp simd\n"
-                               "    for (idx j = 0; j < width; j++) o[a * o_step + j * o_line] /= sum[j];\n";
+static const char tile_end[] =
+    "    for (idx a = 0; a < count; a++)\n"
+    "#pragma omp simd\n"
+    "    for (idx j = 0; j < width; j++)\n"
+    "    put(o + a * o_step + j * o_line,\n"
+    "        kept(o + a * o_step + j * o_line, x + a * x_step + j * x_line, top[j]) / sum[j]);\n";
 static const char tile_log_end[] =
     "    for (idx j = 0; j < width; j++) top[j] += wt_log(sum[j]);\n"
     "    for (idx a = 0; a < count; a++)\n"
     "#pragma omp simd\n"
-    "    for (idx j = 0; j < width; j++) o[a * o_step + j * o_line] = x[a * x_step + j * x_line] - top[j];\n";
+    "    for (idx j = 0; j < width; j++)\n"
+    "    put(o + a * o_step + j * o_line, get0(x + a * x_step + j * x_line) - top[j]);\n";
 
 /* Offsets with every coordinate along the axis at 0. */
 static void put_first(struct buf *source, const struct lines *lines, int operand) {
@@ -171,13 +183,14 @@ void emit_softmax_cpu(struct plain *plain) {
     struct lines lines;
     int64_t log = plain->workload->attr.softmax.log;
     lines_of(plain->workload, (int64_t)1 << plain->workload->attr.softmax.axis, &lines);
+    buf_puts(source, plain->workload->out[0].dtype == DTYPE_F16 ? keep_half : keep_float);
     kernel_open(plain, "plain_softmax", 0, 0);
     buf_printf(source, "    enum { count = %" PRId64 ", x_step = %" PRId64 ", o_step = %" PRId64 " };\n", lines.count,
                step_along(&lines, 0), step_along(&lines, 1));
     int64_t items = put_item(plain, &lines);
-    buf_puts(source, "    const float *x = in0 + ");
+    buf_puts(source, "    const idx x = ");
     put_first(source, &lines, 0);
-    buf_puts(source, ";\n    float *o = out + ");
+    buf_puts(source, ", o = ");
     put_first(source, &lines, 1);
     buf_puts(source, ";\n");
     if (lines.across) {

@@ -10,7 +10,7 @@ enum { DOTS = 4, TILE_COLUMNS = 128 };
 /* ---- DENSE ---- */
 
 bool serves_dense_cpu(const struct workload *workload) {
-    return workload->op == OP_DENSE && plain_all(workload, DTYPE_F32);
+    return workload->op == OP_DENSE && plain_floats(workload);
 }
 
 /* An item is four outputs of each row. Past the end the last is computed again, and not stored. */
@@ -22,17 +22,16 @@ void emit_dense_cpu(struct plain *plain) {
     kernel_open(plain, "plain_dense", 0, 3);
     buf_printf(source, "    for (idx item = begin; item < end; item++) {\n    const idx n = item * %d;\n", DOTS);
     for (int i = 0; i < DOTS; i++)
-        buf_printf(source,
-                   "    const float *w%d = in1 + (n + %d < %" PRId64 " ? n + %d : %" PRId64 ") * %" PRId64 ";\n", i, i,
+        buf_printf(source, "    const idx w%d = (n + %d < %" PRId64 " ? n + %d : %" PRId64 ") * %" PRId64 ";\n", i, i,
                    columns, i, columns - 1, depth);
     buf_printf(source,
-               "    for (idx m = 0; m < %" PRId64 "; m++) {\n    const float *x = in0 + m * %" PRId64 ";\n"
+               "    for (idx m = 0; m < %" PRId64 "; m++) {\n    const idx x = m * %" PRId64 ";\n"
                "    float v0 = 0.0f, v1 = 0.0f, v2 = 0.0f, v3 = 0.0f;\n"
                "#pragma omp simd reduction(+:v0, v1, v2, v3)\n"
                "    for (idx k = 0; k < %" PRId64 "; k++) {\n",
                rows, depth, depth);
     for (int i = 0; i < DOTS; i++)
-        buf_printf(source, "    v%d += x[k] * w%d[k];\n", i, i);
+        buf_printf(source, "    v%d += get0(x + k) * get1(w%d + k);\n", i, i);
     buf_puts(source, "    }\n");
     for (int i = 0; i < DOTS; i++) {
         struct coordinates at = {{"m"}};
@@ -50,7 +49,7 @@ void emit_dense_cpu(struct plain *plain) {
 /* ---- MATMUL ---- */
 
 bool serves_matmul_cpu(const struct workload *workload) {
-    return workload->op == OP_MATMUL && plain_all(workload, DTYPE_F32);
+    return workload->op == OP_MATMUL && plain_floats(workload);
 }
 
 /* An item is one row of one matrix of the output. */
@@ -79,13 +78,13 @@ void emit_matmul_cpu(struct plain *plain) {
                "    for (idx n = 0; n < %" PRId64 "; n += %" PRId64 ") {\n"
                "    const idx left = %" PRId64 " - n, width = left < %" PRId64 " ? left : %" PRId64 ";\n"
                "    float acc[%" PRId64 "];\n    for (idx j = 0; j < width; j++) acc[j] = 0.0f;\n"
-               "    for (idx k = 0; k < %" PRId64 "; k++) {\n    const float v = in0[",
+               "    for (idx k = 0; k < %" PRId64 "; k++) {\n    const float v = get0(",
                columns, tile, columns, tile, tile, tile, depth);
     put_offset(source, a, &left);
-    buf_puts(source, "];\n#pragma omp simd\n    for (idx j = 0; j < width; j++) acc[j] += v * in1[");
+    buf_puts(source, ");\n#pragma omp simd\n    for (idx j = 0; j < width; j++) acc[j] += v * get1(");
     put_offset(source, b, &right);
-    buf_puts(source, "];\n    }\n#pragma omp simd\n    for (idx j = 0; j < width; j++) out[");
+    buf_puts(source, ");\n    }\n#pragma omp simd\n    for (idx j = 0; j < width; j++) put(");
     put_offset(source, out, &at);
-    buf_puts(source, "] = acc[j];\n    }\n    }\n");
+    buf_puts(source, ", acc[j]);\n    }\n    }\n");
     kernel_close(plain, nest_count(&nest));
 }

@@ -9,8 +9,7 @@
 enum { TILE = 128, LRN_PIXELS = 16, LRN_MOST_SIZE = 16 };
 
 static bool channels_last(const struct workload *workload) {
-    return plain_all(workload, DTYPE_F32) && workload->in[0].layout == LAYOUT_NHWC &&
-           workload->out[0].layout == LAYOUT_NHWC;
+    return plain_floats(workload) && workload->in[0].layout == LAYOUT_NHWC && workload->out[0].layout == LAYOUT_NHWC;
 }
 
 /* ---- Pools ---- */
@@ -50,12 +49,12 @@ void emit_pool_cpu(struct plain *plain) {
                out[1], tile, out[1], tile, tile, tile);
     act_float(source, false, max ? -INFINITY : 0);
     buf_puts(source, ";\n    for (idx r = r0; r < r1; r++)\n    for (idx s = s0; s < s1; s++)\n"
-                     "#pragma omp simd\n    for (idx c = 0; c < width; c++) {\n    const float v = in0[");
+                     "#pragma omp simd\n    for (idx c = 0; c < width; c++) {\n    const float v = get0(");
     put_offset(source, &workload->in[0], &from);
-    buf_puts(source, max ? "];\n    acc[c] = v > acc[c] ? v : acc[c];\n    }\n" : "];\n    acc[c] += v;\n    }\n");
-    buf_puts(source, "#pragma omp simd\n    for (idx c = 0; c < width; c++) out[");
+    buf_puts(source, max ? ");\n    acc[c] = v > acc[c] ? v : acc[c];\n    }\n" : ");\n    acc[c] += v;\n    }\n");
+    buf_puts(source, "#pragma omp simd\n    for (idx c = 0; c < width; c++) put(");
     put_offset(source, &workload->out[0], &at);
-    buf_puts(source, max ? "] = acc[c];\n    }\n    }\n    }\n" : "] = acc[c] / count;\n    }\n    }\n    }\n");
+    buf_puts(source, max ? ", acc[c]);\n    }\n    }\n    }\n" : ", acc[c] / count);\n    }\n    }\n    }\n");
     kernel_close(plain, nest_count(&nest));
 }
 
@@ -85,18 +84,18 @@ void emit_lrn_cpu(struct plain *plain) {
                "    const idx low = c0 < before ? before - c0 : 0, most = width + size - 1;\n"
                "    const idx high = left + before < most ? left + before : most;\n",
                LRN_PIXELS, LRN_PIXELS, LRN_PIXELS);
-    buf_puts(source, "    const float *x = in0 + p * channels + c0;\n    float *o = out + p * channels + c0;\n"
+    buf_puts(source, "    const idx at = p * channels + c0;\n"
                      "    float square[tile + size - 1];\n"
                      "    for (idx j = 0; j < most; j++) square[j] = 0.0f;\n#pragma omp simd\n"
-                     "    for (idx j = low; j < high; j++) square[j] = x[j - before] * x[j - before];\n"
+                     "    for (idx j = low; j < high; j++) square[j] = get0(at + j - before) * get0(at + j - before);\n"
                      "#pragma omp simd\n    for (idx j = 0; j < width; j++) {\n    float sum = 0.0f;\n"
                      "#pragma GCC unroll 16\n    for (int t = 0; t < size; t++) sum += square[j + t];\n"
-                     "    o[j] = x[j] * wt_exp(");
+                     "    put(at + j, get0(at + j) * wt_exp(");
     act_float(source, false, -lrn->beta);
     buf_puts(source, " * wt_log(");
     act_float(source, false, lrn->bias);
     buf_puts(source, " + ");
     act_float(source, false, lrn->alpha / (double)lrn->size);
-    buf_puts(source, " * sum));\n    }\n    }\n");
+    buf_puts(source, " * sum)));\n    }\n    }\n");
     kernel_close(plain, (pixels + LRN_PIXELS - 1) / LRN_PIXELS);
 }

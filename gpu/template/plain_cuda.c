@@ -13,7 +13,7 @@
 /* ---- DENSE: a warp an output ---- */
 
 static bool serves_dense(const struct workload *workload) {
-    return workload->op == OP_DENSE && plain_all(workload, DTYPE_F32);
+    return workload->op == OP_DENSE && plain_floats(workload);
 }
 
 static void emit_dense(struct plain *plain) {
@@ -27,8 +27,8 @@ static void emit_dense(struct plain *plain) {
                "    if (warp >= %" PRId64 ") return;\n"
                "    const idx m = warp / %" PRId64 ", n = warp %% %" PRId64 ", lane = threadIdx.x %% 32;\n"
                "    float v = 0.0f;\n#pragma unroll 4\n"
-               "    for (idx k = lane; k < %" PRId64 "; k += 32) v += in0[m * %" PRId64 " + k] * in1[n * %" PRId64
-               " + k];\n"
+               "    for (idx k = lane; k < %" PRId64 "; k += 32) v += get0(m * %" PRId64 " + k) * get1(n * %" PRId64
+               " + k);\n"
                "    for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(0xffffffffu, v, step);\n"
                "    if (lane == 0)\n",
                warps, rows * columns, columns, columns, depth, depth, depth);
@@ -120,16 +120,16 @@ static void emit_reduce(struct plain *plain) {
     buf_printf(source, "    %s acc = ", type);
     put_reduce_start(plain);
     buf_puts(source, ";\n");
-    put_elements(plain, &team, max ? "if (in0[at] > acc) acc = in0[at]; (void)to;" : "acc += in0[at]; (void)to;");
+    put_elements(plain, &team, max ? "if (get0(at) > acc) acc = get0(at); (void)to;" : "acc += get0(at); (void)to;");
     put_join(plain, &team, max);
-    buf_puts(source, "    if (stores && lane == 0) out[");
+    buf_puts(source, "    if (stores && lane == 0) put(");
     map_put_offset(source, &team.lines.map, 1, "m");
-    buf_puts(source, "] = acc");
+    buf_puts(source, ", acc");
     if (plain->workload->attr.reduce.kind == REDUCE_MEAN) {
         buf_puts(source, " / ");
         act_float(source, true, (double)team.lines.count);
     }
-    buf_puts(source, ";\n");
+    buf_puts(source, ");\n");
     kernel_close(plain, blocks_of(&team));
 }
 
@@ -144,15 +144,15 @@ static void emit_softmax(struct plain *plain) {
     buf_puts(source, "    float acc = ");
     act_float(source, true, -INFINITY);
     buf_puts(source, ";\n");
-    put_elements(plain, &team, "if (in0[at] > acc) acc = in0[at]; (void)to;");
+    put_elements(plain, &team, "if (get0(at) > acc) acc = get0(at); (void)to;");
     put_join(plain, &team, true);
     buf_puts(source, "    const float top = acc;\n    acc = 0.0f;\n");
-    put_elements(plain, &team, "acc += wt_exp(in0[at] - top); (void)to;");
+    put_elements(plain, &team, "acc += wt_exp(get0(at) - top); (void)to;");
     put_join(plain, &team, false);
     buf_puts(source, log ? "    const float shift = top + wt_log(acc);\n" : "    const float scale = 1.0f / acc;\n");
     put_elements(plain, &team,
-                 log ? "if (stores) out[to] = in0[at] - shift;"
-                     : "if (stores) out[to] = wt_exp(in0[at] - top) * scale;");
+                 log ? "if (stores) put(to, get0(at) - shift);"
+                     : "if (stores) put(to, wt_exp(get0(at) - top) * scale);");
     kernel_close(plain, blocks_of(&team));
 }
 
@@ -180,4 +180,5 @@ const struct template plain_cuda = {
     .space = plain_space,
     .fallback = plain_fallback,
     .render = render,
+    .dtypes = ~0U,
 };

@@ -29,12 +29,12 @@ static bool on_integers(const struct workload *workload) {
 /* An integer mean would have to be rounded, so there is none. */
 bool serves_reduce(const struct workload *workload) {
     bool whole = workload->op == OP_REDUCE && on_integers(workload);
-    return (workload->op == OP_REDUCE && plain_all(workload, DTYPE_F32)) ||
+    return (workload->op == OP_REDUCE && plain_floats(workload)) ||
            (whole && workload->attr.reduce.kind != REDUCE_MEAN);
 }
 
 bool serves_softmax(const struct workload *workload) {
-    return workload->op == OP_SOFTMAX && plain_all(workload, DTYPE_F32);
+    return workload->op == OP_SOFTMAX && plain_floats(workload);
 }
 
 const char *reduce_type(const struct workload *workload) {

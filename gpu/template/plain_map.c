@@ -33,6 +33,10 @@ static bool is_integer(enum dtype dtype) {
     return dtype == DTYPE_I8 || dtype == DTYPE_U8 || dtype == DTYPE_I32 || dtype == DTYPE_I64;
 }
 
+static bool is_floating(enum dtype dtype) {
+    return dtype == DTYPE_F16 || dtype == DTYPE_F32 || dtype == DTYPE_F64;
+}
+
 static bool unary_on_integers(enum act act) {
     return act == ACT_RELU || act == ACT_ABS || act == ACT_NEG || act == ACT_CLIP;
 }
@@ -47,7 +51,7 @@ static bool is_flat_reshape(const struct workload *workload) {
 }
 
 static bool castable(enum dtype dtype) {
-    return dtype != DTYPE_F16 && dtype != DTYPE_BF16;
+    return dtype != DTYPE_BF16;
 }
 
 bool serves_map(const struct workload *workload) {
@@ -55,12 +59,12 @@ bool serves_map(const struct workload *workload) {
     bool same = plain_all(workload, dtype);
     switch (workload->op) {
     case OP_AFFINE:
-        return plain_all(workload, DTYPE_F32);
+        return plain_floats(workload);
     case OP_UNARY:
-        return same && (dtype == DTYPE_F32 || (is_integer(dtype) && unary_on_integers(workload->epilogue.act)));
+        return plain_floats(workload) || (same && is_integer(dtype) && unary_on_integers(workload->epilogue.act));
     case OP_BINARY:
-        return same && (dtype == DTYPE_F32 || (is_integer(dtype) && binary_int[workload->attr.binary.kind] &&
-                                               workload->epilogue.act == ACT_NONE));
+        return plain_floats(workload) || (same && is_integer(dtype) && binary_int[workload->attr.binary.kind] &&
+                                          workload->epilogue.act == ACT_NONE);
     case OP_CAST:
         return castable(dtype) && castable(workload->out[0].dtype);
     default:
@@ -114,7 +118,7 @@ static void put_saturated(struct buf *text, enum dtype dtype) {
 
 static void put_cast(struct buf *text, const struct workload *workload) {
     enum dtype from = workload->in[0].dtype, to = workload->out[0].dtype;
-    bool from_float = from == DTYPE_F32 || from == DTYPE_F64, to_float = to == DTYPE_F32 || to == DTYPE_F64;
+    bool from_float = is_floating(from), to_float = is_floating(to);
     if (to == DTYPE_BOOL)
         buf_puts(text, "v1 != 0");
     else if (from_float && !to_float)
@@ -124,7 +128,7 @@ static void put_cast(struct buf *text, const struct workload *workload) {
 }
 
 static void put_value(struct buf *text, const struct workload *workload) {
-    bool is_float = workload->in[0].dtype == DTYPE_F32;
+    bool is_float = is_floating(workload->in[0].dtype);
     switch (workload->op) {
     case OP_AFFINE:
         buf_puts(text, "wt_act(v1 * v2 + v3)");
@@ -141,19 +145,21 @@ static void put_value(struct buf *text, const struct workload *workload) {
         else
             buf_puts(text, binary_int[workload->attr.binary.kind]);
         break;
-    case OP_CAST:
+    default: /* CAST */
         put_cast(text, workload);
-        break;
-    default:
-        buf_puts(text, "v1");
     }
 }
 
-/* The type in which input i is read: integers are computed with as the widest. */
+static bool computes(enum op op) {
+    return op == OP_UNARY || op == OP_BINARY || op == OP_AFFINE || op == OP_CAST;
+}
+
+/* The type in which input i is computed with: integers as the widest, f16 as f32. */
 static const char *value_type(const struct workload *workload, int i) {
     enum dtype dtype = workload->in[i].dtype;
-    bool computes = workload->op == OP_UNARY || workload->op == OP_BINARY;
-    return plain_type(computes && is_integer(dtype) ? DTYPE_I64 : dtype);
+    if (dtype == DTYPE_F16)
+        return plain_type(DTYPE_F32);
+    return plain_type(workload->op != OP_CAST && is_integer(dtype) ? DTYPE_I64 : dtype);
 }
 
 /* ---- Walks ---- */
@@ -197,6 +203,28 @@ static void walk_operands(struct map *map, const struct workload *workload) {
         map->stride[2][1] = map->stride[3][1] = 1;
 }
 
+static void put_computed(struct buf *body, const struct workload *workload, const struct map *map) {
+    enum dtype out = workload->out[0].dtype;
+    for (int i = 0; i < workload->n_in; i++) {
+        buf_printf(body, "    const %s v%d = get%d(", value_type(workload, i), i + 1, i);
+        map_put_offset(body, map, 1 + i, "m");
+        buf_puts(body, ");\n");
+    }
+    buf_puts(body, "    put(");
+    map_put_offset(body, map, 0, "m");
+    buf_printf(body, ", (%s)(", plain_type(out == DTYPE_F16 ? DTYPE_F32 : out));
+    put_value(body, workload);
+    buf_puts(body, "));\n");
+}
+
+static void put_moved(struct buf *body, const struct map *map) {
+    buf_puts(body, "    out[");
+    map_put_offset(body, map, 0, "m");
+    buf_puts(body, "] = in0[");
+    map_put_offset(body, map, 1, "m");
+    buf_puts(body, "];\n");
+}
+
 void emit_map(struct plain *plain) {
     const struct workload *workload = plain->workload;
     struct buf body CLEANUP(buf_release) = BUF_INIT(1 << 16);
@@ -206,16 +234,10 @@ void emit_map(struct plain *plain) {
     map_simplify(&map, NULL);
     map_nest(&map, "m", &nest);
     nest.simd = true;
-    for (int i = 0; i < workload->n_in; i++) {
-        buf_printf(&body, "    const %s v%d = in%d[", value_type(workload, i), i + 1, i);
-        map_put_offset(&body, &map, 1 + i, "m");
-        buf_puts(&body, "];\n");
-    }
-    buf_puts(&body, "    out[");
-    map_put_offset(&body, &map, 0, "m");
-    buf_printf(&body, "] = (%s)(", plain_type(workload->out[0].dtype));
-    put_value(&body, workload);
-    buf_puts(&body, ");\n");
+    if (computes(workload->op))
+        put_computed(&body, workload, &map);
+    else
+        put_moved(&body, &map);
     nest_emit(plain, arena_printf(plain->arena, "plain_%s", op_name(workload->op)), 0, workload->n_in - 1, &nest,
               buf_str(&body));
 }

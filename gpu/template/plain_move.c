@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/template/plain.h"
+#include "service/base/half.h"
 
 bool serves_move(const struct workload *workload) {
     const struct operand *in = workload->in, *out = &workload->out[0];
@@ -13,9 +14,9 @@ bool serves_move(const struct workload *workload) {
     case OP_RESHAPE:
         return in[0].dtype == out->dtype;
     case OP_PAD:
-        return in[0].dtype == out->dtype && in[0].dtype != DTYPE_F16 && in[0].dtype != DTYPE_BF16;
+        return in[0].dtype == out->dtype && in[0].dtype != DTYPE_BF16;
     case OP_RESIZE:
-        return plain_all(workload, DTYPE_F32);
+        return plain_floats(workload);
     case OP_GATHER:
         return in[0].dtype == out->dtype && (in[1].dtype == DTYPE_I32 || in[1].dtype == DTYPE_I64);
     default:
@@ -83,6 +84,8 @@ static void put_pad_value(struct buf *body, const struct workload *workload, boo
     double value = workload->attr.pad.value;
     if (workload->in[0].dtype == DTYPE_F32)
         act_float(body, cuda, value);
+    else if (workload->in[0].dtype == DTYPE_F16)
+        buf_printf(body, "%u", (unsigned)half_from_float((float)value));
     else if (workload->in[0].dtype == DTYPE_F64 && isfinite(value))
         plain_double(body, value);
     else
@@ -226,8 +229,9 @@ static void put_corners(struct buf *body, const struct workload *workload, struc
             snprintf(at->text[cell[i]], sizeof at->text[0], "%c%d", high ? 'b' : 'a', cell[i]);
             buf_printf(body, high ? "s%d * " : "(1.0f - s%d) * ", cell[i]);
         }
-        put_load(body, workload, at);
-        buf_puts(body, ";\n");
+        buf_puts(body, "get0(");
+        put_offset(body, &workload->in[0], at);
+        buf_puts(body, ");\n");
     }
 }
 
@@ -247,7 +251,10 @@ static void body_resize(struct buf *body, const struct workload *workload, bool 
         }
     }
     put_corners(body, workload, &at, cell, n_cell);
-    put_store(body, workload, "v");
+    coordinates_of(&workload->out[0], &at);
+    buf_puts(body, "    put(");
+    put_offset(body, &workload->out[0], &at);
+    buf_puts(body, ", v);\n");
 }
 
 void emit_move(struct plain *plain) {

@@ -16,7 +16,7 @@ bool serves_window(const struct workload *workload) {
     case OP_POOL:
     case OP_LRN:
     case OP_MATMUL:
-        return plain_all(workload, DTYPE_F32);
+        return plain_floats(workload);
     default:
         return false;
     }
@@ -61,11 +61,11 @@ static void body_conv(struct buf *body, const struct workload *workload) {
     }
     buf_printf(body, "    const idx k = %s, g = k / %" PRId64 ";\n    float v = 0.0f;\n", at.text[1], out_group);
     put_conv_taps(body, workload, &at);
-    buf_printf(body, "    for (idx c = 0; c < %" PRId64 "; c++)\n    v += in0[", in_group);
+    buf_printf(body, "    for (idx c = 0; c < %" PRId64 "; c++)\n    v += get0(", in_group);
     put_offset(body, x, &from);
-    buf_puts(body, "] * in1[");
+    buf_puts(body, ") * get1(");
     put_offset(body, w, &weight);
-    buf_puts(body, "];\n    }\n    }\n");
+    buf_puts(body, ");\n    }\n    }\n");
     put_result(body, workload, &at, "v", "k");
 }
 
@@ -119,14 +119,14 @@ static void body_pool(struct buf *body, const struct workload *workload, bool cu
     buf_puts(body, "    float v = ");
     act_float(body, cuda, pool->kind == POOL_MAX ? -INFINITY : 0);
     buf_puts(body,
-             ";\n    for (idx r = r0; r < r1; r++)\n    for (idx s = s0; s < s1; s++) {\n    const float x = in0[");
+             ";\n    for (idx r = r0; r < r1; r++)\n    for (idx s = s0; s < s1; s++) {\n    const float x = get0(");
     put_offset(body, &workload->in[0], &from);
-    buf_puts(body, pool->kind == POOL_MAX ? "];\n    v = x > v ? x : v;\n    }\n" : "];\n    v += x;\n    }\n");
+    buf_puts(body, pool->kind == POOL_MAX ? ");\n    v = x > v ? x : v;\n    }\n" : ");\n    v += x;\n    }\n");
     if (pool->kind == POOL_AVERAGE)
         put_average(body, workload);
-    buf_puts(body, "    out[");
+    buf_puts(body, "    put(");
     put_offset(body, &workload->out[0], &at);
-    buf_puts(body, pool->kind == POOL_AVERAGE ? "] = v / count;\n" : "] = v;\n");
+    buf_puts(body, pool->kind == POOL_AVERAGE ? ", v / count);\n" : ", v);\n");
 }
 
 /* ---- LRN ---- */
@@ -143,19 +143,19 @@ static void body_lrn(struct buf *body, const struct workload *workload, bool cud
                "    const idx high = %s + %" PRId64 " < %" PRId64 " ? %s + %" PRId64 " : %" PRId64 ";\n",
                at.text[1], before, at.text[1], before, at.text[1], after, channels - 1, at.text[1], after,
                channels - 1);
-    buf_puts(body, "    float sum = 0.0f;\n    for (idx c = low; c <= high; c++) {\n    const float x = in0[");
+    buf_puts(body, "    float sum = 0.0f;\n    for (idx c = low; c <= high; c++) {\n    const float x = get0(");
     put_offset(body, &workload->in[0], &near);
-    buf_puts(body, "];\n    sum += x * x;\n    }\n    out[");
+    buf_puts(body, ");\n    sum += x * x;\n    }\n    put(");
     put_offset(body, &workload->out[0], &at);
-    buf_puts(body, "] = in0[");
+    buf_puts(body, ", get0(");
     put_offset(body, &workload->in[0], &at);
-    buf_puts(body, "] * wt_exp(");
+    buf_puts(body, ") * wt_exp(");
     act_float(body, cuda, -lrn->beta);
     buf_puts(body, " * wt_log(");
     act_float(body, cuda, lrn->bias);
     buf_puts(body, " + ");
     act_float(body, cuda, lrn->alpha / (double)lrn->size);
-    buf_puts(body, " * sum));\n");
+    buf_puts(body, " * sum)));\n");
 }
 
 /* ---- Matrix products ---- */
@@ -176,14 +176,14 @@ static void body_matmul(struct buf *body, const struct workload *workload) {
     right = batch_coordinates(b, &at, out->shape.rank);
     snprintf(left.text[a->shape.rank - 1], sizeof left.text[0], "k");
     snprintf(right.text[b->shape.rank - 2], sizeof right.text[0], "k");
-    buf_printf(body, "    float v = 0.0f;\n    for (idx k = 0; k < %" PRId64 "; k++)\n    v += in0[",
+    buf_printf(body, "    float v = 0.0f;\n    for (idx k = 0; k < %" PRId64 "; k++)\n    v += get0(",
                a->shape.dim[a->shape.rank - 1]);
     put_offset(body, a, &left);
-    buf_puts(body, "] * in1[");
+    buf_puts(body, ") * get1(");
     put_offset(body, b, &right);
-    buf_puts(body, "];\n    out[");
+    buf_puts(body, ");\n    put(");
     put_offset(body, out, &at);
-    buf_puts(body, "] = v;\n");
+    buf_puts(body, ", v);\n");
 }
 
 void emit_window(struct plain *plain) {

@@ -15,6 +15,8 @@
 #include "gpu/template/space.h"
 #include "service/model/workload.h"
 
+#define DTYPE_BIT(dtype) (1U << (dtype))
+
 struct template {
     const char *name;   /* "conv2d_direct.cpu", "conv2d_simt.cuda", "plain.cpu" */
     int version;        /* counts up whenever the same configuration may render other code */
@@ -27,6 +29,7 @@ struct template {
     /* ERROR_INVALID "instantiation" when the configuration cannot be: too much shared memory, too many threads, … */
     int (*render)(const struct workload *workload, const struct target *target, const struct space *space,
                   int64_t index, struct arena *arena, struct program **ret, struct error *error);
+    unsigned dtypes; /* of the numbers that it takes and gives, as a set of DTYPE_BIT; `serves` refuses others */
     /* Of AutoTVM's spaces: searched only when a job names it, for its records to be of use here. */
     bool by_name;
     /*

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "service/base/half.h"
 #include "service/model/eval_internal.h"
 
 #define MAX_THREADS 64
@@ -39,6 +40,12 @@ static const struct {
     [OP_COPY] = {eval_copy, true},
 };
 
+/* By the operator's rule, on whatever floating-point types. */
+static int evaluate(const struct eval *eval) {
+    int (*rule)(const struct eval *eval) = rules[eval->node->op].eval;
+    return eval_has_half(eval) ? eval_half(eval, rule) : rule(eval);
+}
+
 static bool single(const struct value *value) {
     return value->splat || shape_count(&value->shape) == 1;
 }
@@ -67,7 +74,7 @@ static int eval_single(const struct eval *eval) {
     one.node = &node;
     one.in = in;
     one.shape.rank = 0;
-    return rules[node.op].eval(&one);
+    return evaluate(&one);
 }
 
 static int out_of_memory(struct error *error, const struct node *node) {
@@ -93,7 +100,7 @@ int eval_node(const struct graph *graph, const struct node *node, struct arena *
     if (!data)
         return out_of_memory(error, node);
     struct eval eval = {node, in, out.dtype, out.shape, data, error};
-    if (out.splat ? eval_single(&eval) : rules[node->op].eval(&eval))
+    if (out.splat ? eval_single(&eval) : evaluate(&eval))
         return -1;
     out.data = data;
     *ret_out = out;
@@ -154,7 +161,7 @@ static int run_node(struct run *run, const struct node *node, struct error *erro
     if (!in || !data)
         (void)out_of_memory(error, node);
     else
-        result = rules[node->op].eval(&eval);
+        result = evaluate(&eval);
     free(in);
     run->owned[node->out[0]] = data;
     out->data = data;
@@ -172,7 +179,9 @@ static int run_output(const struct run *run, int index, struct arena *arena, flo
         return error_set(error, ERROR_LIMIT, "out-of-memory", value->name, "There is not enough memory for output %s.",
                          value->name);
     for (int64_t i = 0; i < count; i++)
-        data[i] = value->dtype == DTYPE_F32 ? eval_float(value, i) : (float)eval_int(value, i);
+        data[i] = value->dtype == DTYPE_F32   ? eval_float(value, i)
+                  : value->dtype == DTYPE_F16 ? half_to_float(((const uint16_t *)value->data)[value->splat ? 0 : i])
+                                              : (float)eval_int(value, i);
     *ret = data;
     return 0;
 }

@@ -115,10 +115,11 @@ static void summarize(const struct graph *graph, enum layout layout, struct json
 
 /* ---- the child ---- */
 
-static int inspect_file(const char *path, int64_t batch, enum layout layout, struct json_object *reply,
+static int inspect_file(const char *path, const struct inspect_options *asked, struct json_object *reply,
                         struct error *error) {
     struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
-    struct onnx_options options = {.batch = batch};
+    struct onnx_options options = {.batch = asked->batch};
+    struct precision_loss loss;
     struct graph *graph;
     struct file_map map;
     if (file_map(path, &map, error) < 0)
@@ -127,20 +128,26 @@ static int inspect_file(const char *path, int64_t batch, enum layout layout, str
     if (rc == 0)
         rc = graph_fuse(graph, error);
     if (rc == 0)
-        summarize(graph, layout, reply);
+        rc = graph_set_precision(graph, asked->precision, &loss, error);
+    if (rc == 0)
+        summarize(graph, asked->layout, reply);
     file_unmap(&map);
     return rc;
 }
 
 static int answer(void *data, struct json_object *request, struct json_object *reply, struct error *error) {
     const char *path;
-    int64_t batch, layout;
+    struct inspect_options asked = {0};
+    int64_t precision, layout;
     (void)data;
     if (json_read_string(request, "model", JSON_REQUIRED, MOST_PATH, &path, error) < 0 ||
-        json_read_int(request, "batch", JSON_REQUIRED, 0, INT32_MAX, &batch, error) < 0 ||
+        json_read_int(request, "batch", JSON_REQUIRED, 0, INT32_MAX, &asked.batch, error) < 0 ||
+        json_read_int(request, "precision", JSON_REQUIRED, PRECISION_FP32, PRECISION_FP16, &precision, error) < 0 ||
         json_read_int(request, "layout", JSON_REQUIRED, LAYOUT_ROW, LAYOUT_NHWC, &layout, error) < 0)
         return -1;
-    return inspect_file(path, batch, (enum layout)layout, reply, error);
+    asked.precision = (enum precision)precision;
+    asked.layout = (enum layout)layout;
+    return inspect_file(path, &asked, reply, error);
 }
 
 int inspect_child_main(void) {
@@ -299,6 +306,7 @@ int model_inspect(const char *path, const struct inspect_options *options, int64
     int status = -1;
     json_add_string(request, "model", path);
     json_add_int(request, "batch", options->batch);
+    json_add_int(request, "precision", options->precision);
     json_add_int(request, "layout", options->layout);
     if (child_call(&call, request, deadline, &reply, &status, error) < 0)
         return status == -1 ? -1 : explain_death(status, error);

@@ -9,6 +9,7 @@
 #define WARPTUNE_MODEL_INSPECT_H
 
 #include "service/model/graph.h"
+#include "service/model/precision.h"
 #include "service/model/workload.h"
 
 struct model_tensor {
@@ -43,6 +44,7 @@ struct model_summary {
 struct inspect_options {
     const char *program; /* the executable that answers `child inspect`; NULL: this one */
     int64_t batch;
+    enum precision precision;
     enum layout layout;
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "service/base/file.h"
+#include "service/base/half.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is little-endian and used in place");
 
@@ -97,16 +98,6 @@ static float float_of_bits(uint32_t bits) {
     return value;
 }
 
-static float float_of_half(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 0x1f, mantissa = half & 0x3ff;
-    if (exponent == 0x1f)
-        return float_of_bits(sign | 0x7f800000 | mantissa << 13);
-    if (exponent > 0)
-        return float_of_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-    float tiny = (float)mantissa * 0x1p-24f;
-    return sign ? -tiny : tiny;
-}
-
 /* Where the elements lie and as what; maybe not aligned. */
 struct elements {
     const void *data;
@@ -164,7 +155,7 @@ static float read_float(const struct elements *from, enum dtype meaning, size_t 
         memcpy(&half, (const char *)from->data + i * 2, 2);
         break;
     }
-    return meaning == DTYPE_BF16 ? float_of_bits((uint32_t)half << 16) : float_of_half(half);
+    return meaning == DTYPE_BF16 ? float_of_bits((uint32_t)half << 16) : half_to_float(half);
 }
 
 /* Elements as `type->dtype` into `ret`. */

@@ -20,13 +20,16 @@ struct tally {
 static void check(void *data, const char *name) {
     struct tally *tally = data;
     struct error error;
-    double difference = 0, limit = model_tolerance(name);
+    double difference = 0, limit = model_limit(&tally->place, name);
+    if (!model_fits(&tally->place, name))
+        return;
     int64_t begin = clock_now_ns();
     int rc = model_check(&tally->place, name, &difference, &error);
     double seconds = (double)(clock_now_ns() - begin) / NS_PER_S;
     bool passed = rc == 0 && difference <= limit;
     *(passed ? &tally->passed : &tally->failed) += 1;
-    printf("%s %-24s %-4s %5.1f s  ", passed ? "pass" : "FAIL", name, layout_name(tally->place.layout), seconds);
+    printf("%s %-24s %s %-4s %5.1f s  ", passed ? "pass" : "FAIL", name, precision_name(tally->place.precision),
+           layout_name(tally->place.layout), seconds);
     if (rc < 0)
         printf("%s\n", error.text);
     else
@@ -51,10 +54,11 @@ int main(int argc, char **argv) {
         perror(work);
         return 2;
     }
-    struct tally tally = {.place = {argv[1], work, info.target, LAYOUT_NHWC, template_builtin}};
+    struct tally tally = {.place = {argv[1], work, info.target, LAYOUT_NHWC, template_builtin, PRECISION_FP32}};
     printf("%s, %s\n", info.name, info.key);
-    for (int layout = LAYOUT_ROW; layout <= LAYOUT_NHWC; layout++) {
-        tally.place.layout = (enum layout)layout;
+    for (int kind = 0; kind < 4; kind++) {
+        tally.place.layout = kind % 2 ? LAYOUT_NHWC : LAYOUT_ROW;
+        tally.place.precision = kind / 2 ? PRECISION_FP16 : PRECISION_FP32;
         if (model_each(argv[1], check, &tally) == 0)
             fprintf(stderr, "There is no network in %s.\n", argv[1]);
     }

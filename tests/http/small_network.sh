@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Writes a network of three small convolutions as ONNX (protobuf by hand): three tasks that are tuned in a moment.
-# usage: small_network.sh FILE
+# usage: small_network.sh FILE [BYTE]: each byte of each weight; "=" makes them 0.046, "G" 51015
 set -eu
+byte=${2:-=}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/warptune-net.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 
@@ -41,10 +42,10 @@ value() {
     message 2 "$dir/type"
 }
 
-# conv NUMBER IN OUT OUT-CHANNELS IN-CHANNELS KERNEL: appends the node and its weights, all 0.046, to the graph
+# conv NUMBER IN OUT OUT-CHANNELS IN-CHANNELS KERNEL: appends the node and its weights, all alike, to the graph
 conv() {
     { text 1 "$2"; text 1 "w$1"; text 2 "$3"; text 3 "conv$1"; text 4 Conv; } >"$dir/node"
-    head -c $((4 * $4 * $5 * $6 * $6)) /dev/zero | tr '\0' '=' >"$dir/data"
+    head -c $((4 * $4 * $5 * $6 * $6)) /dev/zero | tr '\0' "$byte" >"$dir/data"
     { for dim in "$4" "$5" "$6" "$6"; do number 1 "$dim"; done; number 2 1; text 8 "w$1"; message 9 "$dir/data"; } \
         >"$dir/weight"
     { message 1 "$dir/node"; message 5 "$dir/weight"; } >>"$dir/graph"

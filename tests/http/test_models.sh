@@ -38,7 +38,7 @@ request "file: past its end" 416 -r "$bytes-" "$api/models/$model/file"
 request "file: head" 200 -I "$api/models/$model/file"
 ok "file: head says the length" grep -qi "^content-length: $bytes" "$work/headers"
 
-request "tasks" 200 "$api/models/$model/tasks?batch=1&precision=f32"
+request "tasks" 200 "$api/models/$model/tasks?batch=1&precision=fp32"
 ok "tasks: FLOPs" grep -q '"flops"' "$work/body"
 request "tasks: bad batch" 400 "$api/models/$model/tasks?batch=none"
 problem "tasks: bad batch" bad-query batch

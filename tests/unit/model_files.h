@@ -43,7 +43,17 @@ struct model_place {
     struct target target;
     enum layout layout;
     const struct template *const *templates;
+    enum precision precision;
 };
+
+/* The numbers of light_*, whose weights are all alike, grow beyond f16's range. */
+static inline bool model_fits(const struct model_place *place, const char *name) {
+    return place->precision == PRECISION_FP32 || strncmp(name, "light_", 6) != 0;
+}
+
+static inline double model_limit(const struct model_place *place, const char *name) {
+    return place->precision == PRECISION_FP16 ? 3e-3 : model_tolerance(name);
+}
 
 static inline int model_compile(const struct model_place *place, const char *model_path, const char *so_path,
                                 struct error *error) {
@@ -52,6 +62,7 @@ static inline int model_compile(const struct model_place *place, const char *mod
     snprintf(cache, sizeof cache, "%s/code", place->work);
     struct module_request request = {.model_path = model_path,
                                      .target = place->target,
+                                     .precision = place->precision,
                                      .layout = place->layout,
                                      .cache_dir = cache,
                                      .so_path = so_path,

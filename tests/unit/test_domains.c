@@ -95,6 +95,15 @@ Test(floor, leaves_room_for_winograd) {
     arena_free(arena);
 }
 
+Test(floor, leaves_room_for_the_matrix_units_on_halves) {
+    struct arena *arena = arena_new(0);
+    struct workload *dense = parse(arena, "dense(f16:row:9x80, f16:row:70x80) -> f16:row:9x70");
+    struct device_info device = {.target = cpu, .peak_flops = 1e7};
+    memcpy(device.target.kind, "cuda", sizeof "cuda");
+    cr_expect_float_eq(workload_floor_s(dense, &device), (double)workload_flops(dense) / 1.6e8, 1e-12);
+    arena_free(arena);
+}
+
 Test(trial_context, says_what_the_device_tells) {
     struct arena *arena = arena_new(0);
     struct device_info device = {.driver = "580.1", .compiler = "NVRTC 13.0"};

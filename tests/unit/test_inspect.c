@@ -107,6 +107,17 @@ Test(inspect, tasks_are_the_distinct_workloads_of_the_fused_network) {
     cr_assert_gt(summary->flops, 2 * summary->tasks[0].flops);
 }
 
+Test(inspect, another_precision_gives_other_tasks) {
+    struct inspect_options options = {.batch = 1, .precision = PRECISION_FP16, .layout = LAYOUT_NHWC};
+    struct model_summary *summary;
+    write_network();
+    cr_assert_eq(model_inspect(path, &options, deadline_in_s(120), arena, &summary, &error), 0, "%s", error.text);
+    cr_assert_eq(summary->n_tasks, 2);
+    cr_assert(strstr(summary->tasks[0].workload, "conv2d(f16:nhwc:") == summary->tasks[0].workload);
+    cr_assert_eq(summary->inputs[0].dtype, DTYPE_F32);
+    cr_assert_lt(summary->tasks[0].bytes, inspect(1)->tasks[0].bytes);
+}
+
 Test(inspect, operators_and_parameters_are_counted_after_fusing) {
     int nodes = 0;
     write_network();

@@ -28,6 +28,7 @@ Test(job_options, only_the_model_is_required) {
     cr_assert_eq(job_options_read(body, &options, &error), 0, "%s", error.text);
     cr_assert_str_eq(options.model_id, "m");
     cr_assert_str_eq(options.device, "auto");
+    cr_assert_eq(options.precision, PRECISION_FP32);
     cr_assert_eq(options.layout, LAYOUT_NHWC);
     cr_assert_eq(options.trials, 100);
     cr_assert_eq(options.feature, FEATURE_ITERVAR);
@@ -40,9 +41,10 @@ Test(job_options, only_the_model_is_required) {
 Test(job_options, reads_back_what_it_writes) {
     struct json_object *body =
         parse("{\"model_id\": \"m\", \"device\": \"cpu\", \"layout\": \"nchw\", \"batch\": 4, \"priority\": -3,"
+              "\"precision\": \"fp16\","
               "\"tuner\": {\"name\": \"gridsearch\", \"trials\": 7, \"early_stopping\": 5, \"seed\": 11,"
               "\"feature\": \"curve\", \"loss\": \"rank-binary\", \"diversity_filter_ratio\": 1.5, \"template\": "
-              "\"conv2d_direct.cpu\"}, \"reuse\": false,"
+              "\"plain.cpu\"}, \"reuse\": false,"
               "\"measure\": {\"number\": 2, \"repeat\": 5, \"min_repeat_ms\": 1.5, \"timeout_s\": 3},"
               "\"budget_s\": 60, \"key\": \"lab\", \"labels\": {\"ci\": \"yes\"}}");
     struct job_options first, second;
@@ -50,6 +52,7 @@ Test(job_options, reads_back_what_it_writes) {
     cr_assert_eq(job_options_read(body, &first, &error), 0, "%s", error.text);
     struct json_object *written = job_options_json(&first);
     cr_assert_eq(job_options_read(written, &second, &error), 0, "%s", error.text);
+    cr_assert_eq(second.precision, PRECISION_FP16);
     cr_assert_eq(second.layout, LAYOUT_ROW);
     cr_assert_eq(second.batch, 4);
     cr_assert_eq(second.priority, -3);
@@ -59,7 +62,7 @@ Test(job_options, reads_back_what_it_writes) {
     cr_assert_eq(second.feature, FEATURE_CURVE);
     cr_assert_eq(second.loss, LOSS_RANK_BINARY);
     cr_assert_float_eq(second.diversity, 1.5, 1e-12);
-    cr_assert_str_eq(second.template, "conv2d_direct.cpu");
+    cr_assert_str_eq(second.template, "plain.cpu");
     cr_assert_not(second.reuse);
     cr_assert_eq(second.measure.repeat, 5);
     cr_assert_float_eq(second.measure.min_repeat_ms, 1.5, 1e-12);
@@ -74,6 +77,9 @@ Test(job_options, names_the_field_at_fault) {
     expect_refused("{\"model_id\": 3}", "model_id");
     expect_refused("{\"model_id\": \"m\", \"device\": \"tpu\"}", "device");
     expect_refused("{\"model_id\": \"m\", \"precision\": \"f16\"}", "precision");
+    expect_refused("{\"model_id\": \"m\", \"precision\": 16}", "precision");
+    expect_refused("{\"model_id\": \"m\", \"precision\": \"fp16\", \"tuner\": {\"template\": \"conv2d_direct.cpu\"}}",
+                   "tuner.template");
     expect_refused("{\"model_id\": \"m\", \"tuner\": {\"trials\": 0}}", "tuner.trials");
     expect_refused("{\"model_id\": \"m\", \"tuner\": {\"name\": \"magic\"}}", "tuner.name");
     expect_refused("{\"model_id\": \"m\", \"tuner\": {\"colour\": 1}}", "tuner.colour");
@@ -139,5 +145,18 @@ Test(job_options, a_wrong_name_is_answered_with_the_right_ones) {
     cr_expect_not_null(strstr(error.text, "conv9d.cpu"));
     for (int i = 0; template_builtin[i]; i++)
         cr_expect_not_null(strstr(error.text, template_builtin[i]->name), "%s", error.text);
+    json_object_put(body);
+}
+
+Test(job_options, a_template_for_another_precision_is_answered_with_those_for_this_one) {
+    struct json_object *body =
+        parse("{\"model_id\": \"m\", \"precision\": \"fp16\", \"tuner\": {\"template\": \"conv2d_simt.cuda\"}}");
+    struct job_options options;
+    struct error error = {0};
+    cr_assert_eq(job_options_read(body, &options, &error), -1);
+    cr_expect_str_eq(error.code, "wrong-precision");
+    cr_expect_not_null(strstr(error.text, "'conv2d_simt.cuda' does not serve fp16"), "%s", error.text);
+    cr_expect_not_null(strstr(error.text, "plain.cpu, plain.cuda"), "%s", error.text);
+    cr_expect_null(strstr(error.text, "conv2d_direct.cpu"), "%s", error.text);
     json_object_put(body);
 }

@@ -46,8 +46,8 @@ struct tally {
 
 static void check_network(void *data, const char *name) {
     struct tally *tally = data;
-    double difference = 0, limit = model_tolerance(name);
-    if (tally->generated_only && limit > 1e-4)
+    double difference = 0, limit = model_limit(&tally->place, name);
+    if ((tally->generated_only && model_tolerance(name) > 1e-4) || !model_fits(&tally->place, name))
         return;
     int rc = model_check(&tally->place, name, &difference, &error);
     cr_expect(rc == 0 && difference <= limit, "%s: %s (relative error %g)", name, rc < 0 ? error.text : "differs",
@@ -61,21 +61,25 @@ static struct target host_target(void) {
     return info.target;
 }
 
-static void check_networks(enum layout layout, bool generated_only) {
+static void check_networks(enum layout layout, enum precision precision, bool generated_only) {
     char folder[MODEL_MAX_FOLDER];
     if (!model_folder(folder))
         return;
-    struct tally tally = {{folder, dir, host_target(), layout, template_builtin}, generated_only, 0};
+    struct tally tally = {{folder, dir, host_target(), layout, template_builtin, precision}, generated_only, 0};
     model_each(folder, check_network, &tally);
     cr_expect_gt(tally.checked, 0);
 }
 
 Test(module, every_network_channels_last_gives_the_expected_outputs) {
-    check_networks(LAYOUT_NHWC, false);
+    check_networks(LAYOUT_NHWC, PRECISION_FP32, false);
 }
 
 Test(module, every_generated_network_in_rows_gives_the_expected_outputs) {
-    check_networks(LAYOUT_ROW, true);
+    check_networks(LAYOUT_ROW, PRECISION_FP32, true);
+}
+
+Test(module, every_generated_network_in_fp16_gives_the_expected_outputs) {
+    check_networks(LAYOUT_NHWC, PRECISION_FP16, true);
 }
 
 /* ---- a network of our own: relu(conv(x) + b) + k × x, flattened, and the input itself ---- */

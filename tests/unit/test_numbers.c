@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gpu/measure/guarded.h"
+#include "service/base/half.h"
 
 static struct arena *arena;
 
@@ -145,6 +146,67 @@ Test(numbers, a_quick_look_knows_floats_alone) {
     const struct operand operand = {DTYPE_I32, LAYOUT_ROW, {1, {2}}};
     int32_t same[] = {1, 2};
     cr_assert_not(numbers_surely_agree(NULL, &operand, 0, same, same));
+}
+
+/* ---- f16 ---- */
+
+static float half_at(const void *data, int64_t i) {
+    return half_to_float(((const uint16_t *)data)[i]);
+}
+
+Test(numbers, long_sums_of_halves_have_few_terms) {
+    static const struct {
+        const char *key;
+        int64_t rows, terms; /* of the weights: each row belongs to one sum */
+    } cases[] = {
+        {"conv2d(f16:nhwc:1x512x7x7, f16:row:64x512x3x3) -> f16:nhwc:1x64x7x7 "
+         "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1}",
+         64, 4608},
+        {"dense(f16:row:1x25088, f16:row:32x25088, f32:row:32) -> f16:row:1x32 bias", 32, 25088},
+        {"dense(f16:row:1x200, f16:row:32x200) -> f16:row:1x32", 32, 200},
+    };
+    for (size_t c = 0; c < ARRAY_COUNT(cases); c++) {
+        const uint16_t *w = filled(parse(cases[c].key), 1, NUMBERS_INTEGERS);
+        for (int64_t row = 0; row < cases[c].rows; row++) {
+            double most = 0;
+            for (int64_t i = 0; i < cases[c].terms; i++)
+                most += 3 * fabs((double)half_at(w, row * cases[c].terms + i));
+            cr_assert(most > 200 && most + 8 <= 2048, "%s: row %lld: %g", cases[c].key, (long long)row, most);
+        }
+    }
+}
+
+Test(numbers, halves_are_whole_or_between_minus_one_and_one) {
+    const struct workload *workload = parse("dense(f16:row:4x100, f16:row:5x100) -> f16:row:4x5");
+    const void *whole = filled(workload, 0, NUMBERS_INTEGERS), *uniform = filled(workload, 0, NUMBERS_UNIFORM);
+    bool fraction = false;
+    for (int64_t i = 0; i < 400; i++) {
+        cr_assert(rintf(half_at(whole, i)) == half_at(whole, i) && fabsf(half_at(whole, i)) <= 3);
+        cr_assert_leq(fabsf(half_at(uniform, i)), 1);
+        fraction |= rintf(half_at(uniform, i)) != half_at(uniform, i);
+    }
+    cr_assert(fraction);
+}
+
+Test(numbers, a_last_place_of_a_half_is_no_difference_and_a_wrong_integer_is) {
+    enum { N = 1030 };
+    const struct operand operand = {DTYPE_F16, LAYOUT_ROW, {1, {N}}};
+    uint16_t expected[N], got[N];
+    char text[256] = "";
+    for (int i = 0; i < N; i++)
+        expected[i] = half_from_float((float)(i % 301 - 150));
+    memcpy(got, expected, sizeof got);
+    got[150] = half_from_float(0.125F);
+    cr_assert(numbers_agree(&operand, NUMBERS_INTEGERS, got, expected, text, sizeof text));
+    double limit = numbers_limit(&operand, NUMBERS_INTEGERS, expected);
+    cr_assert(numbers_surely_agree(NULL, &operand, limit, got, expected));
+    for (int at = 1; at < N; at += 1027) {
+        memcpy(got, expected, sizeof got);
+        got[at] = half_from_float(half_to_float(expected[at]) + 1);
+        cr_assert_not(numbers_agree(&operand, NUMBERS_INTEGERS, got, expected, text, sizeof text));
+        cr_assert_not(numbers_agree(&operand, NUMBERS_UNIFORM, got, expected, text, sizeof text));
+        cr_assert_not(numbers_surely_agree(NULL, &operand, limit, got, expected));
+    }
 }
 
 /* ---- canaries ---- */

@@ -8,6 +8,7 @@
 #include "gpu/device/device.h"
 #include "gpu/template/builtin.h"
 #include "service/base/clock.h"
+#include "service/base/half.h"
 #include "service/base/rng.h"
 #include "service/model/eval.h"
 
@@ -183,6 +184,63 @@ static const char *const depthwise[] = {
     NULL,
 };
 
+/* In the mixes that graph_set_precision makes, and some others. */
+static const char *const halves[] = {
+    "conv2d(f16:nhwc:2x6x9x8, f16:row:10x6x3x3, f32:row:10) -> f16:nhwc:2x10x9x8 "
+    "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias act=relu",
+    "conv2d(f16:row:1x6x9x8, f16:row:10x3x3x2, f32:row:10, f16:row:1x10x4x8) -> f16:row:1x10x4x8 "
+    "{stride=2x1, dilation=1x2, pad=0x1x1x1, groups=2} bias residual act=clip:-0.5:0.75",
+    "conv2d(f16:nhwc:1x70x5x5, f16:row:70x70x1x1, f16:nhwc:1x70x5x5) -> f16:nhwc:1x70x5x5 "
+    "{stride=1x1, dilation=1x1, pad=0x0x0x0, groups=1} residual act=silu",
+    "conv2d(f16:nhwc:1x8x6x6, f16:row:8x1x3x3, f16:row:8) -> f32:nhwc:1x8x6x6 "
+    "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=8} bias",
+    "conv2d_transpose(f16:nhwc:1x6x4x5, f16:row:6x4x3x3, f32:row:8) -> f16:nhwc:1x8x8x10 "
+    "{stride=2x2, dilation=1x1, pad=1x1x0x0, groups=2} bias act=leaky-relu:0.1",
+    "dense(f16:row:1x300, f16:row:7x300, f32:row:7) -> f16:row:1x7 bias",
+    "dense(f16:row:5x33, f16:row:9x33, f32:row:9, f16:row:5x9) -> f16:row:5x9 bias residual act=tanh",
+    "matmul(f16:row:2x3x4x5, f16:row:3x5x6) -> f16:row:2x3x4x6",
+    "pool(f16:nhwc:2x150x7x7) -> f16:nhwc:2x150x4x4 "
+    "{kind=max, kernel=3x3, stride=2x2, dilation=1x1, pad=1x1x1x1, count_include_pad=0}",
+    "pool(f16:row:1x8x7x9) -> f16:row:1x8x4x5 "
+    "{kind=average, kernel=3x3, stride=2x2, dilation=1x1, pad=1x1x1x1, count_include_pad=0}",
+    "lrn(f16:nhwc:2x300x2x3) -> f16:nhwc:2x300x2x3 {size=4, alpha=0.1, beta=0.75, bias=2}",
+    "lrn(f16:row:1x9x3x4) -> f16:row:1x9x3x4 {size=4, alpha=0.0001, beta=0.5, bias=2}",
+    "reduce(f16:nhwc:2x200x7x6) -> f16:nhwc:2x200x1x1 {kind=mean, axes=12}",
+    "reduce(f16:row:2x3x40x50) -> f16:row:2x3x1x1 {kind=max, axes=12}",
+    "reduce(f16:row:2x3x4x5) -> f16:row:1x3x1x5 {kind=sum, axes=5}",
+    "softmax(f16:row:2x1000) -> f16:row:2x1000 {axis=1, log=0}",
+    "softmax(f16:row:3x50) -> f16:row:3x50 {axis=1, log=1}",
+    "softmax(f16:nhwc:2x5x3x4) -> f16:nhwc:2x5x3x4 {axis=1, log=0}",
+    "softmax(f16:nhwc:1x140x2x4) -> f16:row:1x140x2x4 {axis=2, log=0}",
+    "softmax(f16:nhwc:1x140x2x4) -> f16:row:1x140x2x4 {axis=2, log=1}",
+    "affine(f16:nhwc:2x5x3x4, f32:row:5, f32:row:5) -> f16:nhwc:2x5x3x4 act=relu",
+    "binary(f16:nhwc:1x16x30x30, f16:nhwc:1x16x30x30) -> f16:nhwc:1x16x30x30 {kind=add} act=relu",
+    "binary(f16:nhwc:2x6x3x4, f32:row:1x6x1x1) -> f16:nhwc:2x6x3x4 {kind=mul}",
+    "binary(f32:row:scalar, f16:row:40) -> f16:row:40 {kind=div}",
+    "binary(f16:row:40, f32:row:40) -> f16:row:40 {kind=pow}",
+    "unary(f16:row:3x700) -> f16:row:3x700 act=sigmoid",
+    "unary(f16:row:3x700) -> f16:row:3x700 act=erf",
+    "reshape(f16:nhwc:2x3x4x5) -> f16:row:2x60",
+    "transpose(f16:nhwc:2x3x4x5) -> f16:nhwc:2x4x5x3 {perm=0x2x3x1}",
+    "concat(f16:nhwc:2x3x4x5, f16:nhwc:2x1x4x5, f16:nhwc:2x70x4x5) -> f16:nhwc:2x74x4x5 {axis=1}",
+    "slice(f16:nhwc:2x6x9x5) -> f16:nhwc:1x3x4x5 {start=1x2x8x0, step=1x1x-2x1}",
+    "pad(f16:nhwc:1x3x4x5) -> f16:nhwc:1x3x7x5 {mode=constant, value=-inf, before=0x0x1x0}",
+    "pad(f16:row:2x3x4x5) -> f16:row:2x4x3x9 {mode=constant, value=1.3, before=0x1x-1x2}",
+    "gather(f16:row:5x4, i64:row:2x3) -> f16:row:5x2x3 {axis=1}",
+    "expand(f16:nhwc:1x6x1x1) -> f16:nhwc:2x6x3x4",
+    "resize(f16:nhwc:1x8x5x4) -> f16:nhwc:1x8x10x12 "
+    "{mode=nearest, coordinates=half-pixel, rounding=round-prefer-floor, scale=1x1x2x3}",
+    "resize(f16:row:1x3x5x4) -> f16:row:1x3x9x9 "
+    "{mode=linear, coordinates=align-corners, rounding=round-prefer-floor, scale=1x1x1.8x2.25}",
+    "cast(f32:row:1x3x8x8) -> f16:nhwc:1x3x8x8",
+    "cast(f16:nhwc:1x3x8x8) -> f32:row:1x3x8x8",
+    "cast(f16:row:40) -> i64:row:40",
+    "cast(i64:row:40) -> f16:row:40",
+    "cast(f16:row:40) -> bool:row:40",
+    "copy(f16:row:2x3x40x50) -> f16:nhwc:2x3x40x50",
+    NULL,
+};
+
 /* ---- Running one ---- */
 
 struct run {
@@ -229,6 +287,8 @@ static void fill(struct run *run, int input) {
     for (int64_t i = 0; i < count; i++) {
         if (operand->dtype == DTYPE_F32)
             ((float *)data)[i] = (float)pick_float(run, input);
+        else if (operand->dtype == DTYPE_F16)
+            ((uint16_t *)data)[i] = half_from_float((float)pick_float(run, input));
         else
             put_int(data, operand->dtype, i, pick_int(run, input));
     }
@@ -276,23 +336,40 @@ static void lay_out(const struct operand *operand, const void *from, void *to, b
     }
 }
 
+/* As f32. */
+static const float *floats(const struct run *run, enum dtype dtype, const void *data, int64_t n) {
+    if (dtype == DTYPE_F32)
+        return data;
+    float *wide = arena_array(run->arena, (size_t)n, sizeof *wide);
+    for (int64_t i = 0; i < n; i++)
+        wide[i] = half_to_float(((const uint16_t *)data)[i]);
+    return wide;
+}
+
+/* What rounding to f16 may make of a difference: one unit in the last place. */
+static double last_place(enum dtype dtype, double expected) {
+    return dtype == DTYPE_F16 ? fmax(fabs(expected) * 0x1p-10, 0x1p-24) : 0;
+}
+
 static void compare(const struct run *run, const void *got, const char *what) {
     const struct operand *out = &run->workload->out[0];
     int64_t count = shape_count(&out->shape);
-    if (out->dtype != DTYPE_F32) {
+    if (out->dtype != DTYPE_F32 && out->dtype != DTYPE_F16) {
         cr_assert_eq(memcmp(got, run->out.data, operand_bytes(out)), 0, "%s", what);
         return;
     }
-    const float *a = got, *b = run->out.data;
-    double largest = 1e-30;
     int64_t step = !run->out.splat; /* a splat has one element for all */
+    const float *a = floats(run, out->dtype, got, count);
+    const float *b = floats(run, out->dtype, run->out.data, step ? count : 1);
+    double largest = 1e-30;
     for (int64_t i = 0; i < count; i++) {
         double expected = fabs((double)b[i * step]);
         largest = isfinite(expected) && expected > largest ? expected : largest;
     }
     for (int64_t i = 0; i < count; i++) {
         double expected = (double)b[i * step];
-        bool same = (double)a[i] == expected || fabs((double)a[i] - expected) <= 4e-6 * largest;
+        double accepted = 4e-6 * largest + last_place(out->dtype, expected);
+        bool same = (double)a[i] == expected || fabs((double)a[i] - expected) <= accepted;
         cr_assert(same, "%s: element %ld is %.9g, not %.9g (largest %g)", what, (long)i, (double)a[i], expected,
                   largest);
     }
@@ -437,6 +514,104 @@ Test(plain, resizes_on_the_cpu_are_the_evaluators) {
     check_all(&device_cpu, &plain_cpu, resizes);
 }
 
+Test(plain, halves_on_the_cpu_are_the_evaluators) {
+    check_all(&device_cpu, &plain_cpu, halves);
+}
+
+/* The same layer in f32, whose sums the evaluator takes in double, and in f16 on the device. */
+static double error_of_half(const struct bench *bench, const char *single, const char *half) {
+    struct run exact, rounded;
+    double largest = 0, worst = 0;
+    run_init(&exact, single);
+    run_init(&rounded, half);
+    for (int i = 0; i < rounded.workload->n_in; i++) {
+        const float *from = exact.in[i].data;
+        void *to = (void *)(uintptr_t)rounded.in[i].data;
+        int64_t n = shape_count(&exact.in[i].shape);
+        bool narrow = rounded.workload->in[i].dtype == DTYPE_F16;
+        for (int64_t j = 0; j < n && narrow; j++)
+            ((uint16_t *)to)[j] = half_from_float(from[j]);
+        if (!narrow)
+            memcpy(to, from, (size_t)n * sizeof *from);
+    }
+    const uint16_t *got = compute(bench, &rounded, &plain_cpu, -1, half);
+    const float *expected = exact.out.data;
+    for (int64_t i = 0; i < shape_count(&exact.out.shape); i++) {
+        largest = fmax(largest, fabs((double)expected[i]));
+        worst = fmax(worst, fabs((double)half_to_float(got[i]) - (double)expected[i]));
+    }
+    arena_free(exact.arena);
+    arena_free(rounded.arena);
+    return worst / largest;
+}
+
+/* Of numbers that are no halves themselves: the rounding of inputs, weights and output together. */
+Test(plain, a_layer_in_halves_is_within_2e_3_of_one_in_double) {
+    static const char *const layers[][2] = {
+        {"conv2d(f32:nhwc:1x64x14x14, f32:row:64x64x3x3, f32:row:64, f32:nhwc:1x64x14x14) -> f32:nhwc:1x64x14x14 "
+         "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu",
+         "conv2d(f16:nhwc:1x64x14x14, f16:row:64x64x3x3, f32:row:64, f16:nhwc:1x64x14x14) -> f16:nhwc:1x64x14x14 "
+         "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu"},
+        {"conv2d(f32:nhwc:1x3x28x28, f32:row:32x3x7x7, f32:row:32) -> f32:nhwc:1x32x14x14 "
+         "{stride=2x2, dilation=1x1, pad=3x3x3x3, groups=1} bias",
+         "conv2d(f16:nhwc:1x3x28x28, f16:row:32x3x7x7, f32:row:32) -> f16:nhwc:1x32x14x14 "
+         "{stride=2x2, dilation=1x1, pad=3x3x3x3, groups=1} bias"},
+        {"conv2d(f32:nhwc:1x96x14x14, f32:row:96x1x3x3, f32:row:96) -> f32:nhwc:1x96x14x14 "
+         "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=96} bias",
+         "conv2d(f16:nhwc:1x96x14x14, f16:row:96x1x3x3, f32:row:96) -> f16:nhwc:1x96x14x14 "
+         "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=96} bias"},
+        {"dense(f32:row:1x4096, f32:row:100x4096, f32:row:100) -> f32:row:1x100 bias",
+         "dense(f16:row:1x4096, f16:row:100x4096, f32:row:100) -> f16:row:1x100 bias"},
+        {"softmax(f32:row:2x1000) -> f32:row:2x1000 {axis=1, log=0}",
+         "softmax(f16:row:2x1000) -> f16:row:2x1000 {axis=1, log=0}"},
+    };
+    struct bench bench;
+    bench_open(&bench, &device_cpu);
+    for (size_t i = 0; i < ARRAY_COUNT(layers); i++) {
+        double error = error_of_half(&bench, layers[i][0], layers[i][1]);
+        cr_expect(error > 1e-5 && error < 2e-3, "%s: %g", layers[i][1], error);
+    }
+    device_cpu.close(bench.device);
+}
+
+/* Every half there is, through the kernel's own conversions: by hardware where there is some, and by their bits. */
+Test(plain, halves_survive_the_kernels_conversions_on_the_cpu) {
+    static const char *const archs[] = {"", "x86-64-v2"};
+    struct bench bench;
+    struct run run;
+    bench_open(&bench, &device_cpu);
+    run_init(&run, "cast(f16:row:65536) -> f32:row:65536");
+    for (int i = 0; i < 65536; i++)
+        ((uint16_t *)(uintptr_t)run.in[0].data)[i] = (uint16_t)i;
+    for (size_t a = 0; a < ARRAY_COUNT(archs); a++) {
+        struct error error = {0};
+        struct target target;
+        if (*archs[a] && strncmp(bench.info.target.arch, "x86", 3) == 0 &&
+            target_of_arch(archs[a], &target, &error) == 0)
+            bench.info.target = target;
+        const float *wide = compute(&bench, &run, &plain_cpu, -1, "to f32");
+        for (int i = 0; i < 65536; i++)
+            cr_assert(wide[i] == half_to_float((uint16_t)i) || isnan(wide[i]), "%#x is %g on %s", i, (double)wide[i],
+                      bench.info.target.arch);
+        struct run back;
+        run_init(&back, "cast(f32:row:65536) -> f16:row:65536");
+        memcpy((void *)(uintptr_t)back.in[0].data, wide, 65536 * sizeof(float));
+        const uint16_t *narrow = compute(&bench, &back, &plain_cpu, -1, "to f16");
+        for (int i = 0; i < 65536; i++)
+            cr_assert(narrow[i] == i || isnan(wide[i]), "%#x comes back as %#x", i, narrow[i]);
+        for (uint32_t i = 0; i < 65536; i++)
+            ((uint32_t *)(uintptr_t)back.in[0].data)[i] = i << 16 | 0x1000; /* between two halves */
+        narrow = compute(&bench, &back, &plain_cpu, -1, "to f16");
+        for (int i = 0; i < 65536; i++) {
+            float x = ((const float *)back.in[0].data)[i];
+            cr_assert(narrow[i] == half_from_float(x) || isnan(x), "%.9g becomes %#x", (double)x, narrow[i]);
+        }
+        arena_free(back.arena);
+    }
+    arena_free(run.arena);
+    device_cpu.close(bench.device);
+}
+
 Test(depthwise, configurations_all_over_the_space_are_right) {
     struct bench bench;
     bench_open(&bench, &device_cpu);
@@ -503,8 +678,8 @@ Test(plain, functions_on_the_cpu_hold_over_their_whole_range) {
 
 /* ---- CUDA ---- */
 
-static const char *const *const everything[] = {convs,       matrices, windows, lines, elementwise,
-                                                activations, moves,    resizes, NULL};
+static const char *const *const everything[] = {convs,       matrices, windows, lines,  elementwise,
+                                                activations, moves,    resizes, halves, NULL};
 
 Test(plain, every_operator_on_a_gpu_is_the_evaluators, .timeout = 120) {
     for (int i = 0; everything[i]; i++)
@@ -533,6 +708,9 @@ static void add_program(struct buf *source, const char *key, int number) {
                    program->run[i].entry, number);
     }
     buf_printf(source, "namespace t%d {\n%s}\n", number, program->source);
+    for (int i = 0; i < workload->n_in; i++)
+        buf_printf(source, "#undef get%d\n", i);
+    buf_puts(source, "#undef put\n");
     arena_free(arena);
 }
 
@@ -600,4 +778,56 @@ Test(plain, the_built_in_list_has_one_for_every_operator_on_both_devices) {
         }
     }
     cr_assert_null(template_find(template_builtin, "no.such"));
+}
+
+/* ---- Types ---- */
+
+/* Is it served with any operand of another type? */
+static bool serves_changed(const struct template *template, struct workload *workload, const struct target *target,
+                           enum dtype from, enum dtype to) {
+    bool any = false;
+    for (int i = 0; i <= workload->n_in; i++) {
+        struct operand *operand = i < workload->n_in ? &workload->in[i] : &workload->out[0];
+        operand->dtype = to;
+        any = any || template->serves(workload, target);
+        operand->dtype = from;
+    }
+    return any;
+}
+
+/* Each template for f32 only serves one of these, and with any operand an f16 none; one for f16 only serves none. */
+Test(templates, those_for_one_type_leave_the_other_to_others) {
+    static const char *const keys[] = {
+        "conv2d(f32:nhwc:1x64x14x14, f32:row:64x64x3x3, f32:row:64, f32:nhwc:1x64x14x14) -> f32:nhwc:1x64x14x14 "
+        "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu",
+        "conv2d(f32:row:1x64x14x14, f32:row:64x64x3x3, f32:row:64) -> f32:row:1x64x14x14 "
+        "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias act=relu",
+        "conv2d(f32:row:1x64x14x14, f32:row:64x16x3x3, f32:row:64) -> f32:row:1x64x14x14 "
+        "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=4} bias",
+        "conv2d(f32:row:1x64x14x14, f32:row:64x1x3x3, f32:row:64) -> f32:row:1x64x14x14 "
+        "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=64} bias",
+        "conv2d(f32:nhwc:1x64x14x14, f32:row:64x1x3x3, f32:row:64) -> f32:nhwc:1x64x14x14 "
+        "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=64} bias",
+        "dense(f32:row:8x256, f32:row:64x256, f32:row:64) -> f32:row:8x64 bias",
+        "dense(f32:row:64x256, f32:row:64x256, f32:row:64) -> f32:row:64x64 bias",
+    };
+    struct arena *arena = arena_new(0);
+    struct error error = {0};
+    for (const struct template *const *t = template_builtin; *t; t++) {
+        bool single = (*t)->dtypes & DTYPE_BIT(DTYPE_F32), half = (*t)->dtypes & DTYPE_BIT(DTYPE_F16);
+        struct target target;
+        int served = 0;
+        cr_assert(single || half, "%s", (*t)->name);
+        cr_assert_eq(target_of_arch(strcmp((*t)->device, "cpu") == 0 ? "x86-64-v4" : "sm_90a", &target, &error), 0);
+        for (size_t k = 0; k < ARRAY_COUNT(keys); k++) {
+            struct workload *workload;
+            cr_assert_eq(workload_parse(keys[k], arena, &workload, &error), 0, "%s", error.text);
+            if (!(*t)->serves(workload, &target))
+                continue;
+            served++;
+            cr_assert(half || !serves_changed(*t, workload, &target, DTYPE_F32, DTYPE_F16), "%s", (*t)->name);
+        }
+        cr_assert_eq(served > 0, single, "%s", (*t)->name);
+    }
+    arena_free(arena);
 }

@@ -162,6 +162,31 @@ Test(plan, an_image_is_brought_into_its_layout_at_the_edges_of_the_network) {
     cr_assert_eq(result(plan, 2)->kind, PLAN_OUTPUT);
 }
 
+Test(plan, a_cast_at_the_edge_changes_the_layout_too) {
+    struct graph *graph = graph_new(arena);
+    int x = input(graph, SHAPE(1, 3, 8, 8)), a = node(graph, OP_CAST, SHAPE(1, 3, 8, 8), x, -1);
+    int b = node(graph, OP_UNARY, SHAPE(1, 3, 8, 8), a, -1);
+    graph->values[a].dtype = graph->values[b].dtype = DTYPE_F16;
+    output(graph, node(graph, OP_CAST, SHAPE(1, 3, 8, 8), b, -1));
+    struct plan *plan = plan_in(graph, LAYOUT_NHWC);
+    cr_assert_eq(plan->n_run, 3);
+    cr_assert_str_eq(plan->programs[plan->run[0].program].workload, "cast(f32:row:1x3x8x8) -> f16:nhwc:1x3x8x8");
+    cr_assert_str_eq(plan->programs[plan->run[2].program].workload, "cast(f16:nhwc:1x3x8x8) -> f32:row:1x3x8x8");
+    cr_assert_eq(plan->buffers[plan->run[0].buffers[0]].kind, PLAN_INPUT);
+    cr_assert_eq(result(plan, 2)->kind, PLAN_OUTPUT);
+}
+
+/* What others read too lies as the others read it. */
+Test(plan, a_cast_beside_other_readers_reads_what_they_read) {
+    struct graph *graph = graph_new(arena);
+    int x = input(graph, SHAPE(1, 3, 8, 8)), a = node(graph, OP_CAST, SHAPE(1, 3, 8, 8), x, -1);
+    output(graph, node(graph, OP_UNARY, SHAPE(1, 3, 8, 8), x, -1));
+    output(graph, node(graph, OP_BINARY, SHAPE(1, 3, 8, 8), a, a));
+    struct plan *plan = plan_in(graph, LAYOUT_NHWC);
+    cr_assert_eq(count_steps(plan, OP_COPY), 3);
+    cr_assert_str_eq(plan->programs[plan->run[1].program].workload, "cast(f32:nhwc:1x3x8x8) -> f32:nhwc:1x3x8x8");
+}
+
 Test(plan, no_copy_is_made_where_both_orders_are_the_same) {
     struct graph *graph = graph_new(arena);
     int one = input(graph, SHAPE(2, 1, 8, 8)), pixel = input(graph, SHAPE(2, 7, 1, 1));
