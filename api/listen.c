@@ -39,12 +39,19 @@ static bool is_loopback(const struct sockaddr *address) {
     return address->sa_family == AF_UNIX;
 }
 
+static int no_socket(int fd, struct error *error) {
+    return error_set(error, ERROR_INVALID, "bad-socket", "LISTEN_FDS",
+                     "Descriptor %d, which this program was started with, is no stream socket that listens.", fd);
+}
+
 int listen_is_loopback(const char *address, int adopted, bool *ret, struct error *error) {
     struct addrinfo *found;
     struct sockaddr_storage bound;
     socklen_t len = sizeof bound;
+    if (adopted > 0 && getsockname(adopted, (struct sockaddr *)&bound, &len) < 0)
+        return no_socket(adopted, error);
     if (adopted > 0) {
-        *ret = getsockname(adopted, (struct sockaddr *)&bound, &len) == 0 && is_loopback((struct sockaddr *)&bound);
+        *ret = is_loopback((struct sockaddr *)&bound);
         return 0;
     }
     if (resolve(address, &found, error) < 0)
@@ -79,8 +86,7 @@ int listen_adopt(int fd, struct error *error) {
     if (flags < 0 || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) < 0 || !listens ||
         getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) < 0 || type != SOCK_STREAM ||
         fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
-        return error_set(error, ERROR_INVALID, "bad-socket", "LISTEN_FDS",
-                         "Descriptor %d, which this program was started with, is no stream socket that listens.", fd);
+        return no_socket(fd, error);
     return 0;
 }
 

@@ -86,6 +86,15 @@ int cuda_nvml_open(struct cuda_nvml *ret, char *reason, size_t size) {
     return open_table(nvml_names, nvml_rows, ret, NULL, reason, size);
 }
 
+unsigned cuda_launch_kernel(const struct cuda_driver *driver, struct CUfunc_st *function, const unsigned grid[3],
+                            const unsigned block[3], unsigned shared_bytes, int early, struct CUstream_st *stream,
+                            void **args) {
+    struct cuda_attribute attribute = {.id = CUDA_EARLY, .value = {.allowed = 1}};
+    const struct cuda_launch_config config = {
+        {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, stream, &attribute, early ? 1 : 0};
+    return driver->cuLaunchKernelEx((const struct CUlaunchConfig_st *)&config, function, args, NULL);
+}
+
 void cuda_explain(const struct cuda_driver *driver, unsigned status, const char *what, char *text, size_t size) {
     const char *name = NULL, *words = NULL;
     if (driver->cuGetErrorName(status, &name) != 0 || !name)

@@ -22,6 +22,7 @@ struct CUevent_st;
 struct CUgraph_st;
 struct CUgraphExec_st;
 struct CUuuid_st; /* 16 bytes */
+struct CUlaunchConfig_st;
 struct _nvrtcProgram;
 struct nvmlDevice_st;
 struct nvmlUtilization_st;
@@ -49,56 +50,56 @@ enum {
     CUDA_MAX_DYNAMIC_SHARED = 8,
     /* CUstreamCaptureMode */
     CUDA_CAPTURE_THREAD_LOCAL = 1,
+    /* CUlaunchAttributeID */
+    CUDA_EARLY = 6, /* programmatic stream serialization */
     /* CUstream_flags */
     CUDA_STREAM_NON_BLOCKING = 1,
     /* a block gets more dynamic shared memory than this only after CUDA_MAX_DYNAMIC_SHARED was set */
     CUDA_SHARED_DEFAULT = 48 * 1024,
 };
 
-#define CUDA_DRIVER_TABLE(X)                                                                                           \
-    X(cuGetErrorName, , (unsigned, const char **))                                                                     \
-    X(cuGetErrorString, , (unsigned, const char **))                                                                   \
-    X(cuInit, , (unsigned))                                                                                            \
-    X(cuDriverGetVersion, , (int *))                                                                                   \
-    X(cuDeviceGetCount, , (int *))                                                                                     \
-    X(cuDeviceGet, , (int *, int))                                                                                     \
-    X(cuDeviceGetName, , (char *, int, int))                                                                           \
-    X(cuDeviceGetUuid, _v2, (struct CUuuid_st *, int))                                                                 \
-    X(cuDeviceGetAttribute, , (int *, unsigned, int))                                                                  \
-    X(cuDeviceTotalMem, _v2, (size_t *, int))                                                                          \
-    X(cuDevicePrimaryCtxRetain, , (struct CUctx_st **, int))                                                           \
-    X(cuDevicePrimaryCtxRelease, _v2, (int))                                                                           \
-    X(cuCtxSetCurrent, , (struct CUctx_st *))                                                                          \
-    X(cuModuleLoadData, , (struct CUmod_st **, const void *))                                                          \
-    X(cuModuleUnload, , (struct CUmod_st *))                                                                           \
-    X(cuModuleGetFunction, , (struct CUfunc_st **, struct CUmod_st *, const char *))                                   \
-    X(cuFuncGetAttribute, , (int *, unsigned, struct CUfunc_st *))                                                     \
-    X(cuFuncSetAttribute, , (struct CUfunc_st *, unsigned, int))                                                       \
-    X(cuMemAlloc, _v2, (unsigned long long *, size_t))                                                                 \
-    X(cuMemFree, _v2, (unsigned long long))                                                                            \
-    X(cuMemHostAlloc, , (void **, size_t, unsigned))                                                                   \
-    X(cuMemFreeHost, , (void *))                                                                                       \
-    X(cuMemcpyHtoDAsync, _v2, (unsigned long long, const void *, size_t, struct CUstream_st *))                        \
-    X(cuMemcpyDtoHAsync, _v2, (void *, unsigned long long, size_t, struct CUstream_st *))                              \
-    X(cuMemcpyDtoDAsync, _v2, (unsigned long long, unsigned long long, size_t, struct CUstream_st *))                  \
-    X(cuMemsetD32Async, , (unsigned long long, unsigned, size_t, struct CUstream_st *))                                \
-    X(cuStreamCreate, , (struct CUstream_st **, unsigned))                                                             \
-    X(cuStreamDestroy, _v2, (struct CUstream_st *))                                                                    \
-    X(cuStreamSynchronize, , (struct CUstream_st *))                                                                   \
-    X(cuStreamBeginCapture, _v2, (struct CUstream_st *, unsigned))                                                     \
-    X(cuStreamEndCapture, , (struct CUstream_st *, struct CUgraph_st **))                                              \
-    X(cuGraphInstantiateWithFlags, , (struct CUgraphExec_st **, struct CUgraph_st *, unsigned long long))              \
-    X(cuGraphLaunch, , (struct CUgraphExec_st *, struct CUstream_st *))                                                \
-    X(cuGraphExecDestroy, , (struct CUgraphExec_st *))                                                                 \
-    X(cuGraphDestroy, , (struct CUgraph_st *))                                                                         \
-    X(cuEventCreate, , (struct CUevent_st **, unsigned))                                                               \
-    X(cuEventRecord, , (struct CUevent_st *, struct CUstream_st *))                                                    \
-    X(cuEventSynchronize, , (struct CUevent_st *))                                                                     \
-    X(cuEventElapsedTime, , (float *, struct CUevent_st *, struct CUevent_st *))                                       \
-    X(cuEventDestroy, _v2, (struct CUevent_st *))                                                                      \
-    X(cuLaunchKernel, ,                                                                                                \
-      (struct CUfunc_st *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, struct CUstream_st *, \
-       void **, void **))
+#define CUDA_DRIVER_TABLE(X)                                                                              \
+    X(cuGetErrorName, , (unsigned, const char **))                                                        \
+    X(cuGetErrorString, , (unsigned, const char **))                                                      \
+    X(cuInit, , (unsigned))                                                                               \
+    X(cuDriverGetVersion, , (int *))                                                                      \
+    X(cuDeviceGetCount, , (int *))                                                                        \
+    X(cuDeviceGet, , (int *, int))                                                                        \
+    X(cuDeviceGetName, , (char *, int, int))                                                              \
+    X(cuDeviceGetUuid, _v2, (struct CUuuid_st *, int))                                                    \
+    X(cuDeviceGetAttribute, , (int *, unsigned, int))                                                     \
+    X(cuDeviceTotalMem, _v2, (size_t *, int))                                                             \
+    X(cuDevicePrimaryCtxRetain, , (struct CUctx_st **, int))                                              \
+    X(cuDevicePrimaryCtxRelease, _v2, (int))                                                              \
+    X(cuCtxSetCurrent, , (struct CUctx_st *))                                                             \
+    X(cuModuleLoadData, , (struct CUmod_st **, const void *))                                             \
+    X(cuModuleUnload, , (struct CUmod_st *))                                                              \
+    X(cuModuleGetFunction, , (struct CUfunc_st **, struct CUmod_st *, const char *))                      \
+    X(cuFuncGetAttribute, , (int *, unsigned, struct CUfunc_st *))                                        \
+    X(cuFuncSetAttribute, , (struct CUfunc_st *, unsigned, int))                                          \
+    X(cuMemAlloc, _v2, (unsigned long long *, size_t))                                                    \
+    X(cuMemFree, _v2, (unsigned long long))                                                               \
+    X(cuMemHostAlloc, , (void **, size_t, unsigned))                                                      \
+    X(cuMemFreeHost, , (void *))                                                                          \
+    X(cuMemcpyHtoDAsync, _v2, (unsigned long long, const void *, size_t, struct CUstream_st *))           \
+    X(cuMemcpyDtoHAsync, _v2, (void *, unsigned long long, size_t, struct CUstream_st *))                 \
+    X(cuMemcpyDtoDAsync, _v2, (unsigned long long, unsigned long long, size_t, struct CUstream_st *))     \
+    X(cuMemsetD32Async, , (unsigned long long, unsigned, size_t, struct CUstream_st *))                   \
+    X(cuStreamCreate, , (struct CUstream_st **, unsigned))                                                \
+    X(cuStreamDestroy, _v2, (struct CUstream_st *))                                                       \
+    X(cuStreamSynchronize, , (struct CUstream_st *))                                                      \
+    X(cuStreamBeginCapture, _v2, (struct CUstream_st *, unsigned))                                        \
+    X(cuStreamEndCapture, , (struct CUstream_st *, struct CUgraph_st **))                                 \
+    X(cuGraphInstantiateWithFlags, , (struct CUgraphExec_st **, struct CUgraph_st *, unsigned long long)) \
+    X(cuGraphLaunch, , (struct CUgraphExec_st *, struct CUstream_st *))                                   \
+    X(cuGraphExecDestroy, , (struct CUgraphExec_st *))                                                    \
+    X(cuGraphDestroy, , (struct CUgraph_st *))                                                            \
+    X(cuEventCreate, , (struct CUevent_st **, unsigned))                                                  \
+    X(cuEventRecord, , (struct CUevent_st *, struct CUstream_st *))                                       \
+    X(cuEventSynchronize, , (struct CUevent_st *))                                                        \
+    X(cuEventElapsedTime, , (float *, struct CUevent_st *, struct CUevent_st *))                          \
+    X(cuEventDestroy, _v2, (struct CUevent_st *))                                                         \
+    X(cuLaunchKernelEx, , (const struct CUlaunchConfig_st *, struct CUfunc_st *, void **, void **))
 
 #define CUDA_NVRTC_TABLE(X)                                                                                 \
     X(nvrtcVersion, , (int *, int *))                                                                       \
@@ -143,6 +144,26 @@ struct cuda_nvml {
 int cuda_driver_open(struct cuda_driver *ret, char *reason, size_t size);
 int cuda_nvrtc_open(struct cuda_nvrtc *ret, const char **ret_path, char *reason, size_t size);
 int cuda_nvml_open(struct cuda_nvml *ret, char *reason, size_t size);
+
+/* What cuLaunchKernelEx takes, as CUDA 11.8 and later lay it out. */
+struct cuda_attribute {
+    unsigned id, pad;
+    union {
+        int allowed;
+        char all[64];
+    } value;
+};
+struct cuda_launch_config {
+    unsigned grid[3], block[3], shared_bytes;
+    struct CUstream_st *stream;
+    struct cuda_attribute *attributes;
+    unsigned n_attributes;
+};
+
+/* Launches a kernel; `early`: it may begin before the one ahead of it in the stream has ended. */
+unsigned cuda_launch_kernel(const struct cuda_driver *driver, struct CUfunc_st *function, const unsigned grid[3],
+                            const unsigned block[3], unsigned shared_bytes, int early, struct CUstream_st *stream,
+                            void **args);
 
 /* «what: CUDA_ERROR_… (its explanation)» for a status other than 0. */
 void cuda_explain(const struct cuda_driver *driver, unsigned status, const char *what, char *text, size_t size);

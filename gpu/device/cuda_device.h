@@ -12,7 +12,7 @@ struct cuda_launch {
     struct CUfunc_st *function;
     struct device_code *code; /* its */
     unsigned grid[3], block[3], shared_bytes;
-    int n_args;
+    int n_args, early;
     uint64_t args[LAUNCH_MAX_ARGS];
 };
 

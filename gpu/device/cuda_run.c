@@ -52,6 +52,7 @@ static int find_function(struct device *device, const struct device_call *call, 
     ret->code = call->code;
     ret->shared_bytes = launch->shared_bytes;
     ret->n_args = launch->n_args;
+    ret->early = launch->early;
     return 0;
 }
 
@@ -84,8 +85,8 @@ static int launch_all(struct device *device, const struct cuda_launch *launches,
             void *args[LAUNCH_MAX_ARGS];
             for (int a = 0; a < l->n_args; a++)
                 args[a] = (void *)(uintptr_t)&l->args[a];
-            unsigned status = cu->cuLaunchKernel(l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
-                                                 l->block[1], l->block[2], l->shared_bytes, device->stream, args, NULL);
+            unsigned status =
+                cuda_launch_kernel(cu, l->function, l->grid, l->block, l->shared_bytes, l->early, device->stream, args);
             if (cuda_check(cu, status, "Launching a kernel failed", error) < 0)
                 return -1;
         }

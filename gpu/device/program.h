@@ -13,6 +13,7 @@
 #ifndef WARPTUNE_DEVICE_PROGRAM_H
 #define WARPTUNE_DEVICE_PROGRAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,8 @@ struct launch {
     unsigned grid[3]; /* CUDA only, as the next two */
     unsigned block[3];
     unsigned shared_bytes; /* dynamic shared memory */
+    bool early;            /* may begin before the launch ahead has ended: the kernel itself waits (griddepcontrol.wait)
+                            * before it writes anything or reads what a run writes; prepared data it may read */
 };
 
 struct program {

@@ -139,6 +139,7 @@ static void fill_step(struct draft *draft, const struct plan_step *from, struct 
     to->n_args = (uint32_t)launch->n_args;
     to->items = launch->items;
     to->shared = launch->shared_bytes;
+    to->early = launch->early;
     memcpy(to->grid, launch->grid, sizeof to->grid);
     memcpy(to->block, launch->block, sizeof to->block);
     for (int i = 0; i < launch->n_args; i++) {

@@ -12,6 +12,7 @@ extern const struct template autotvm_dense_small_cuda;
 extern const struct template autotvm_depthwise_cuda;
 extern const struct template autotvm_winograd_cuda;
 extern const struct template conv2d_direct_cpu;
+extern const struct template conv2d_mma_cuda;
 extern const struct template conv2d_simt_cuda;
 extern const struct template depthwise_cpu;
 extern const struct template plain_cpu;

@@ -67,7 +67,11 @@ static void take_dense(const struct workload *workload, struct conv2d_shape *ret
 }
 
 bool conv2d_shape_of(const struct workload *workload, struct conv2d_shape *ret) {
-    if ((workload->op != OP_CONV && workload->op != OP_DENSE) || !all_f32(workload) ||
+    return conv2d_shape_of_any(workload, ret) && all_f32(workload);
+}
+
+bool conv2d_shape_of_any(const struct workload *workload, struct conv2d_shape *ret) {
+    if ((workload->op != OP_CONV && workload->op != OP_DENSE) ||
         workload->in[0].shape.rank != (workload->op == OP_CONV ? 4 : 2))
         return false;
     bool nhwc = layouts_agree(workload, is_nhwc);

@@ -23,6 +23,8 @@ struct conv2d_shape {
 
 /* False for operators, types and mixtures of layouts other than these. */
 bool conv2d_shape_of(const struct workload *workload, struct conv2d_shape *ret);
+/* Whatever the operands' types. */
+bool conv2d_shape_of_any(const struct workload *workload, struct conv2d_shape *ret);
 /* Makes one row of an image's pixels (NHWC: of all images') where the convolution does not tell pixels from one another
  * (1×1, stride 1, no pads). */
 void conv2d_shape_flatten(struct conv2d_shape *shape);

@@ -492,10 +492,12 @@ static void test_circumstances(struct measurer *measurer, struct tally *tally) {
     arena_free(arena);
 }
 
-#define CONV(n, c, h, k, r, s, oh, p, layout)                                                                      \
-    "conv2d(f32:" layout ":" #n "x" #c "x" #h "x" #h ", f32:row:" #k "x" #c "x" #r "x" #r ", f32:row:" #k          \
-    ") -> f32:" layout ":" #n "x" #k "x" #oh "x" #oh " {stride=" #s "x" #s ", dilation=1x1, pad=" #p "x" #p "x" #p \
-    "x" #p ", groups=1} bias act=relu"
+#define CONV(n, c, h, k, r, s, oh, p, layout) CONV_OF("f32", n, c, h, k, r, s, oh, p, layout)
+#define HALVES(n, c, h, k, r, s, oh, p) CONV_OF("f16", n, c, h, k, r, s, oh, p, "nhwc")
+#define CONV_OF(dtype, n, c, h, k, r, s, oh, p, layout)                                                               \
+    "conv2d(" dtype ":" layout ":" #n "x" #c "x" #h "x" #h ", " dtype ":row:" #k "x" #c "x" #r "x" #r ", f32:row:" #k \
+    ") -> " dtype ":" layout ":" #n "x" #k "x" #oh "x" #oh " {stride=" #s "x" #s ", dilation=1x1, pad=" #p "x" #p     \
+    "x" #p "x" #p ", groups=1} bias act=relu"
 
 static const char *const tuned_keys[] = {
     CONV(1, 3, 224, 64, 7, 2, 112, 3, "nhwc"),
@@ -511,6 +513,18 @@ static const char *const tuned_keys[] = {
     CONV(32, 64, 56, 64, 3, 1, 56, 1, "nhwc"),
     CONV(2, 17, 23, 13, 3, 2, 12, 1, "nhwc"), /* nothing divides anything */
     CONV(2, 17, 23, 13, 5, 1, 23, 2, "row"),
+    HALVES(1, 3, 224, 64, 7, 2, 112, 3),
+    HALVES(1, 64, 56, 64, 3, 1, 56, 1),
+    HALVES(1, 64, 56, 128, 1, 2, 28, 0),
+    HALVES(1, 512, 7, 512, 3, 1, 7, 1),
+    HALVES(1, 2048, 7, 512, 1, 1, 7, 0),
+    HALVES(32, 64, 56, 64, 3, 1, 56, 1),
+    HALVES(2, 17, 23, 13, 5, 1, 23, 2),
+    HALVES(1, 512, 1, 30, 3, 1, 1, 1), /* an image of one pixel */
+    "conv2d(f16:nhwc:1x64x56x56, f16:row:64x64x3x3, f16:row:64, f16:nhwc:1x64x56x56) -> f16:nhwc:1x64x56x56 "
+    "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu",
+    "conv2d(f16:nhwc:1x64x28x28, f16:row:128x16x3x3, f32:row:128) -> f16:nhwc:1x128x28x28 "
+    "{stride=1x1, dilation=2x2, pad=2x2x2x2, groups=4} bias act=clip:0:6",
     "conv2d(f32:nhwc:1x64x56x56, f32:row:64x64x3x3, f32:row:64, f32:nhwc:1x64x56x56) -> f32:nhwc:1x64x56x56 "
     "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu",
     "conv2d(f32:nhwc:1x32x28x28, f32:row:64x8x3x3, f32:row:64) -> f32:nhwc:1x64x28x28 "

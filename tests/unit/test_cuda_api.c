@@ -41,6 +41,17 @@ _Static_assert((int)CUDA_SHARED_PER_BLOCK_OPTIN == (int)CU_DEVICE_ATTRIBUTE_MAX_
 _Static_assert((int)CUDA_MAX_DYNAMIC_SHARED == (int)CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, "constant");
 _Static_assert((int)CUDA_CAPTURE_THREAD_LOCAL == (int)CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, "constant");
 _Static_assert((int)CUDA_STREAM_NON_BLOCKING == (int)CU_STREAM_NON_BLOCKING, "constant");
+_Static_assert((int)CUDA_EARLY == (int)CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, "constant");
+_Static_assert(sizeof(struct cuda_attribute) == sizeof(CUlaunchAttribute) &&
+                   offsetof(struct cuda_attribute, value) == offsetof(CUlaunchAttribute, value) &&
+                   offsetof(CUlaunchAttributeValue, programmaticStreamSerializationAllowed) == 0,
+               "layout");
+_Static_assert(sizeof(struct cuda_launch_config) == sizeof(CUlaunchConfig) &&
+                   offsetof(struct cuda_launch_config, shared_bytes) == offsetof(CUlaunchConfig, sharedMemBytes) &&
+                   offsetof(struct cuda_launch_config, stream) == offsetof(CUlaunchConfig, hStream) &&
+                   offsetof(struct cuda_launch_config, attributes) == offsetof(CUlaunchConfig, attrs) &&
+                   offsetof(struct cuda_launch_config, n_attributes) == offsetof(CUlaunchConfig, numAttrs),
+               "layout");
 
 Test(cuda_api, driver_symbols_are_those_that_the_header_names){CUDA_DRIVER_TABLE(NAME_IS_OURS)}
 #endif
@@ -65,7 +76,7 @@ Test(cuda_api, opening_fills_the_table_or_says_why_not) {
     struct cuda_driver driver = {0};
     char reason[512] = "";
     if (cuda_driver_open(&driver, reason, sizeof reason) == 0)
-        cr_assert(driver.cuLaunchKernel && driver.cuInit);
+        cr_assert(driver.cuLaunchKernelEx && driver.cuInit);
     else
         cr_assert(strstr(reason, "libcuda.so.1"), "%s", reason);
     struct cuda_nvml nvml = {0};

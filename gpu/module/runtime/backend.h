@@ -26,7 +26,7 @@ struct call {
     uint32_t code;
     const char *entry, *node;
     int64_t items;
-    unsigned grid[3], block[3], shared;
+    unsigned grid[3], block[3], shared, early;
     int n_args;
     uint64_t args[FORMAT_MAX_ARGS];
 };

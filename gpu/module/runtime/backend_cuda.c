@@ -239,9 +239,8 @@ static int launch_all(struct backend *backend, const struct call *calls, struct 
         void *args[FORMAT_MAX_ARGS];
         for (int a = 0; a < call->n_args; a++)
             args[a] = (void *)(uintptr_t)&call->args[a];
-        unsigned status =
-            backend->cu.cuLaunchKernel(functions[i], call->grid[0], call->grid[1], call->grid[2], call->block[0],
-                                       call->block[1], call->block[2], call->shared, backend->stream, args, NULL);
+        unsigned status = cuda_launch_kernel(&backend->cu, functions[i], call->grid, call->block, call->shared,
+                                             (int)call->early, backend->stream, args);
         if (check_call(backend, status, call) < 0)
             return -1;
     }

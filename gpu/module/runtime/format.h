@@ -78,10 +78,10 @@ struct format_code {
 
 struct format_step {
     uint32_t code, entry, node, n_args;
-    int64_t items;                              /* CPU */
-    uint32_t grid[3], block[3], shared, unused; /* CUDA */
-    uint64_t values;                            /* bit a: argument a is passed by value */
-    uint32_t args[FORMAT_MAX_ARGS];             /* buffers, and values */
+    int64_t items;                             /* CPU */
+    uint32_t grid[3], block[3], shared, early; /* CUDA */
+    uint64_t values;                           /* bit a: argument a is passed by value */
+    uint32_t args[FORMAT_MAX_ARGS];            /* buffers, and values */
 };
 
 struct format_footer {

@@ -161,6 +161,7 @@ static int make_calls(struct warptune_module *module) {
                               .node = image->strings + step->node,
                               .items = step->items,
                               .shared = step->shared,
+                              .early = step->early,
                               .n_args = (int)step->n_args};
         memcpy(call->grid, step->grid, sizeof call->grid);
         memcpy(call->block, step->block, sizeof call->block);

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * conv2d_mma_cuda.c: the space of conv2d_mma.cu: the CTA's tile, its warps and how they share the tile and the sum over
+ * k, the stages, how far the sum is split over CTAs, and whether the shape is in the source or in the arguments. Serves
+ * convolutions of FP16 in NHWC; groups only where each fills the tensor core's tiles.
+ *
+ * Which side of the mma the pixels are on follows from the tile: sixteens go on the M side; 8, 24, 40 or 56 pixels only
+ * on the N side, which comes in eights. A tile of 56 fits the images of most networks: 7², 14², 28² and 56² are 0.875,
+ * 3.5, 14 and 56 of them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/template/builtin.h"
+#include "gpu/template/conv2d_mma.h"
+
+#define MIN_GROUP_CHANNELS 16
+#define MIN_SM 75
+#define ASYNC_SM 80
+#define CLUSTER_SM 90
+#define EARLY_SM 90
+#define MOST_MASKED_TAPS 32
+#define MAX_SCRATCH (512LL << 20)
+#define MAX_REGISTERS 232 /* as estimated: beyond, NVRTC 13 needs all 255 and spills */
+#define MANY_PIXELS 2048  /* from which on tiles of 256, with asynchronous copies, can fill a device */
+#define PIXEL_TILES 4     /* candidates kept of those that suit the workload */
+#define CHANNEL_TILES 3
+#define DEPTHS 3 /* 64 is always among them: with it four slices can share the smallest tile */
+
+enum { ARGUMENTS, CONSTANTS };
+
+static int64_t ceil_div(int64_t n, int64_t by) {
+    return (n + by - 1) / by;
+}
+
+/* With room for what a kernel adds before it looks. */
+static bool fits_int(int64_t n) {
+    return n < (1LL << 31) - (1 << 20);
+}
+
+/* 90 for "sm_90a"; 0 for what is no such name. */
+static int sm_of(const struct target *target) {
+    return strncmp(target->arch, "sm_", 3) == 0 ? (int)strtol(target->arch + 3, NULL, 10) : 0;
+}
+
+/* ---- workloads ---- */
+
+static bool is_half_nhwc(const struct operand *operand) {
+    return operand->dtype == DTYPE_F16 && operand->layout == LAYOUT_NHWC;
+}
+
+static bool types_fit(const struct workload *workload, const struct conv2d_shape *s) {
+    const struct operand *in = workload->in;
+    return is_half_nhwc(&in[0]) && in[1].dtype == DTYPE_F16 && is_half_nhwc(&workload->out[0]) &&
+           (s->bias_in < 0 || in[s->bias_in].dtype == DTYPE_F32 || in[s->bias_in].dtype == DTYPE_F16) &&
+           (s->residual_in < 0 || is_half_nhwc(&in[s->residual_in]));
+}
+
+bool conv2d_mma_shape(const struct workload *workload, struct conv2d_shape *ret) {
+    if (workload->op != OP_CONV || !conv2d_shape_of_any(workload, ret) || !types_fit(workload, ret))
+        return false;
+    conv2d_shape_flatten(ret);
+    return true;
+}
+
+static bool serves(const struct workload *workload, const struct target *target) {
+    struct conv2d_shape s;
+    return sm_of(target) >= MIN_SM && conv2d_mma_shape(workload, &s) &&
+           (s.groups == 1 || (s.cg >= MIN_GROUP_CHANNELS && s.kg >= MIN_GROUP_CHANNELS)) && s.groups <= 4096 &&
+           fits_int(s.n * s.h * s.w * s.c) && fits_int(s.n * s.oh * s.ow * s.k) &&
+           fits_int(s.k * (s.cg + 3) * s.kh * s.kw);
+}
+
+static int64_t vec_of(const struct conv2d_shape *s) {
+    return s->cg % 8 == 0 ? 8 : s->cg % 4 == 0 ? 4 : s->cg % 2 == 0 ? 2 : 1;
+}
+
+static int64_t depth_of(const struct conv2d_shape *s) {
+    return vec_of(s) > 1 ? s->cg : ceil_div(s->cg, 4) * 4;
+}
+
+/* ---- the space ---- */
+
+/* Of a rising list the last `most` candidates up to the first that covers `enough`. */
+static void choose_near(struct space *space, const char *name, const int64_t *values, int n, int64_t enough, int most) {
+    int used = 1;
+    while (used < n && values[used - 1] < enough)
+        used++;
+    int skipped = used > most ? used - most : 0;
+    space_choice(space, name, values + skipped, used - skipped);
+}
+
+/*
+ * Without asynchronous copies the next step is in registers, and more than two stages are of no use. `warps`: of the
+ * CTA; `slices`: how many of them share each part of the tile, every one with its own part of a step's k.
+ */
+static struct space *make_space(const struct workload *workload, const struct target *target, struct arena *arena) {
+    static const int64_t pixels[] = {8, 16, 32, 56, 64, 128, 256}, channels[] = {16, 32, 64, 128},
+                         depths[] = {16, 32, 64, 128}, warps[] = {4, 8}, slices[] = {1, 2, 4}, stages[] = {2, 3, 5},
+                         splits[] = {1, 2, 4, 8}, shapes[] = {ARGUMENTS, CONSTANTS};
+    struct conv2d_shape s = {0};
+    struct space *space = space_new(arena);
+    conv2d_mma_shape(workload, &s);
+    int64_t k = s.kh * s.kw * depth_of(&s);
+    bool many = sm_of(target) >= ASYNC_SM && vec_of(&s) > 1 && s.n * s.oh * s.ow >= MANY_PIXELS;
+    choose_near(space, "tile_p", pixels, ARRAY_COUNT(pixels) - !many, s.n * s.oh * s.ow, PIXEL_TILES);
+    choose_near(space, "tile_c", channels, ARRAY_COUNT(channels), s.kg, CHANNEL_TILES);
+    choose_near(space, "tile_k", depths, ARRAY_COUNT(depths), k <= 64 ? 64 : 128, DEPTHS);
+    space_choice(space, "warps", warps, ARRAY_COUNT(warps));
+    space_choice(space, "slices", slices, ARRAY_COUNT(slices));
+    space_choice(space, "stages", stages, sm_of(target) >= ASYNC_SM ? ARRAY_COUNT(stages) : 1);
+    choose_near(space, "split_k", splits, ARRAY_COUNT(splits), k / 64, ARRAY_COUNT(splits));
+    space_choice(space, "shapes", shapes, ARRAY_COUNT(shapes));
+    return space;
+}
+
+/* The best by the estimate, with the shape as constants; the first of equals. */
+static int64_t fallback(const struct workload *workload, const struct target *target, const struct space *space) {
+    int64_t best = space->size - 1;
+    double least = conv2d_mma_estimate(workload, target, space, best);
+    for (int64_t i = space->size / 2; i < space->size; i++) {
+        double seconds = conv2d_mma_estimate(workload, target, space, i);
+        if (seconds < least) {
+            least = seconds;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static bool banked(const struct space *space, int64_t index) {
+    return space_value(space, index, "shapes", 0) == ARGUMENTS;
+}
+
+/* ---- a configuration ---- */
+
+/* The warps of a slice: the arrangement whose warps read least from shared memory. wp is 0 when there is none. */
+static void arrange(struct conv2d_mma *t, int64_t warps) {
+    int64_t unit_p = t->swap ? 8 : 16, unit_c = t->swap ? 16 : 8, least = INT64_MAX;
+    for (int64_t wp = 1; wp <= warps; wp++) {
+        int64_t wc = warps / wp;
+        if (wp * wc != warps || t->bp % (wp * unit_p) != 0 || t->bc % (wc * unit_c) != 0)
+            continue;
+        int64_t reads = t->bp / wp + t->bc / wc;
+        if (reads < least) {
+            least = reads;
+            t->wp = wp;
+            t->wc = wc;
+        }
+    }
+}
+
+/* What NVRTC 13 makes for sm_90a: sums, operands, addresses and places, and what is in registers on its way. */
+static int64_t registers_of(const struct conv2d_mma *t) {
+    int64_t tp = t->bp / t->wp, tc = t->bc / t->wc, sums = tp * tc / 32;
+    int64_t operands = (tp + tc) / 16 * 4;
+    int64_t held = (t->async && t->vec > 1 ? 0 : t->patch_loads * 4) + (t->async ? 0 : t->weight_loads * 4);
+    return sums + operands + 3 * t->patch_loads + held + 34;
+}
+
+static void add_costs(struct conv2d_mma *t) {
+    int64_t pipeline = t->stages * (t->bp + t->bc) * t->bk * 2;
+    int64_t sums = t->slices * t->bp * (t->bc + (t->swap ? 4 : 8)) * 4;
+    t->patch_loads = ceil_div(t->bp * t->bk / 8, t->threads);
+    t->weight_loads = ceil_div(t->bc * t->bk / 8, t->threads);
+    t->shared_bytes = pipeline > sums ? pipeline : sums;
+    t->registers = t->wp ? registers_of(t) : 0;
+}
+
+struct conv2d_mma conv2d_mma_of(const struct workload *workload, const struct target *target, const struct space *space,
+                                int64_t index) {
+    struct conv2d_mma t = {.sm = sm_of(target),
+                           .bp = space_value(space, index, "tile_p", 0),
+                           .bc = space_value(space, index, "tile_c", 0),
+                           .bk = space_value(space, index, "tile_k", 0),
+                           .slices = space_value(space, index, "slices", 0),
+                           .stages = space_value(space, index, "stages", 0),
+                           .parts = space_value(space, index, "split_k", 0),
+                           .constants = space_value(space, index, "shapes", 0) == CONSTANTS};
+    const struct conv2d_shape *s = &t.shape;
+    int64_t warps = space_value(space, index, "warps", 0);
+    conv2d_mma_shape(workload, &t.shape);
+    t.swap = t.bp % 16 != 0;
+    t.async = t.sm >= ASYNC_SM;
+    t.early = t.sm >= EARLY_SM;
+    t.cluster = t.parts > 1 && t.sm >= CLUSTER_SM;
+    t.threads = warps * 32;
+    t.pixels = s->n * s->oh * s->ow;
+    t.vec = vec_of(s);
+    t.depth = depth_of(s);
+    t.k = s->kh * s->kw * t.depth;
+    t.steps = ceil_div(t.k, t.bk);
+    t.tiles_p = ceil_div(t.pixels, t.bp);
+    t.tiles_c = ceil_div(s->kg, t.bc);
+    t.blocked = s->cg % t.bk == 0;
+    t.masks = t.blocked && s->kh * s->kw <= MOST_MASKED_TAPS;
+    t.fours = s->kg % 4 == 0;
+    t.half_bias = s->bias_in >= 0 && workload->in[s->bias_in].dtype == DTYPE_F16;
+    t.check_columns = !t.constants || s->pad_w != 0 || (s->ow - 1) * s->sw + (s->kw - 1) * s->dw >= s->w;
+    t.taps = !t.constants || s->kh * s->kw > 1;
+    arrange(&t, warps / t.slices);
+    add_costs(&t);
+    return t;
+}
+
+static int check_device(const struct conv2d_mma *t, const struct target *target, struct error *error) {
+    if (t->threads > target->max_threads)
+        return error_set(error, ERROR_INVALID, "instantiation", NULL, "%lld threads in a block are too many.",
+                         (long long)t->threads);
+    if (t->shared_bytes > target->shared_bytes)
+        return error_set(error, ERROR_INVALID, "instantiation", NULL, "A block needs %lld bytes of shared memory.",
+                         (long long)t->shared_bytes);
+    if (t->registers > MAX_REGISTERS || t->registers * t->threads > target->registers)
+        return error_set(error, ERROR_INVALID, "instantiation", NULL, "A thread needs about %lld registers.",
+                         (long long)t->registers);
+    return 0;
+}
+
+int conv2d_mma_check(const struct conv2d_mma *t, const struct target *target, struct error *error) {
+    const struct conv2d_shape *s = &t->shape;
+    if (t->wp == 0)
+        return error_set(error, ERROR_INVALID, "instantiation", NULL,
+                         "A tile of %lld pixels and %lld channels is too small for %lld warps.", (long long)t->bp,
+                         (long long)t->bc, (long long)(t->threads / 32 / t->slices));
+    if (t->slices > t->bk / 16)
+        return error_set(error, ERROR_INVALID, "instantiation", NULL, "%lld of k cannot be shared by %lld warps.",
+                         (long long)t->bk, (long long)t->slices);
+    if (check_device(t, target, error) < 0)
+        return -1;
+    if (t->parts > t->steps)
+        return error_set(error, ERROR_INVALID, "instantiation", NULL, "%lld steps cannot be split into %lld parts.",
+                         (long long)t->steps, (long long)t->parts);
+    if (t->parts > 1 && !t->cluster && t->parts * t->pixels * s->k * 4 > MAX_SCRATCH)
+        return error_set(error, ERROR_INVALID, "instantiation", NULL,
+                         "The partial sums of %lld parts take over %lld MB.", (long long)t->parts, MAX_SCRATCH >> 20);
+    if (!fits_int(s->groups * t->tiles_c * t->bc * (t->steps + 4) * t->bk) ||
+        (t->parts > 1 && !t->cluster && !fits_int(t->parts * t->pixels * s->k)))
+        return error_set(error, ERROR_INVALID, "instantiation", NULL, "The weights or partial sums are too many.");
+    if (s->groups * t->parts > 65535 || t->tiles_c > 65535)
+        return error_set(error, ERROR_INVALID, "instantiation", NULL,
+                         "The grid has more than 65535 blocks along y or z.");
+    return 0;
+}
+
+const struct template conv2d_mma_cuda = {
+    .name = "conv2d_mma.cuda",
+    .version = 1,
+    .device = "cuda",
+    .serves = serves,
+    .space = make_space,
+    .fallback = fallback,
+    .render = conv2d_mma_render,
+    .dtypes = DTYPE_BIT(DTYPE_F16),
+    .estimate = conv2d_mma_estimate,
+    .nest = conv2d_mma_nest,
+    .banked = banked,
+};

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda_warps.cpp: what stands in front of a kernel's text to run it on the host (cuda_warps.h): CUDA's words made to
+ * vanish, and the instructions that conv2d_mma.cu keeps in functions of their own, as a GPU does them.
+ *
+ * A thread is a fibre. A warp's take turns, and change where they wait for one another: at what a warp does together.
+ * It goes on until it waits at a barrier of the CTA or the cluster; then it is the next warp's turn, in rising and
+ * falling order. Shared memory belongs to a CTA, begins at SHARED_BEGIN,
+ * holds NaNs at first, and is reached by addresses alone, which are checked. An asynchronous copy's bytes appear when
+ * its thread awaits them and no earlier, and must all be awaited. ldmatrix must not touch a bank twice.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+
+enum { SHARED_BEGIN = 1024, MOST_THREADS = 8192, STACK = 65536, MOST_COPIES = 512 };
+
+struct place3 {
+    unsigned x, y, z;
+};
+struct uint2 {
+    unsigned x, y;
+};
+struct uint4 {
+    unsigned x, y, z, w;
+};
+struct float4 {
+    float x, y, z, w;
+};
+
+static inline uint2 make_uint2(unsigned x, unsigned y) {
+    return uint2{x, y};
+}
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
+    return uint4{x, y, z, w};
+}
+static inline float4 make_float4(float x, float y, float z, float w) {
+    return float4{x, y, z, w};
+}
+static inline unsigned __umulhi(unsigned a, unsigned b) {
+    return (unsigned)((uint64_t)a * b >> 32);
+}
+static inline float __int_as_float(int bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+static inline int min(int a, int b) {
+    return a < b ? a : b;
+}
+extern "C" float expf(float);
+
+static place3 threadIdx, blockIdx, blockDim;
+
+[[noreturn]] static void wrong(const char *what) {
+    fprintf(stderr, "block %u %u %u, thread %u: %s\n", blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, what);
+    abort();
+}
+
+/* ---- threads ---- */
+
+struct meeting {
+    int size, count;
+    unsigned turn;
+};
+
+struct copy {
+    unsigned to, bytes;
+    int group;
+    unsigned char data[16];
+};
+
+/* What a warp's lanes show one another; the two are used in turn. */
+struct lane {
+    unsigned address, a[4], b[2];
+};
+struct warp {
+    struct meeting meeting;
+    struct lane lanes[2][32];
+};
+
+struct block {
+    struct meeting meeting;
+    struct place3 index;
+    struct warp warps[32];
+    unsigned char *shared;
+    unsigned shared_bytes;
+};
+
+struct thread {
+    ucontext_t context;
+    struct block *block;
+    unsigned number;
+    bool done, awaited;
+    struct copy copies[MOST_COPIES];
+    int n_copies, groups;
+};
+
+static struct thread *threads;
+static struct block *blocks;
+static struct meeting cluster_meeting;
+static ucontext_t scheduler;
+static struct thread *now;
+static long moves; /* meetings that took place: none in a round of turns is a deadlock */
+static void (*kernel_body)();
+
+static void run_others() {
+    struct thread *self = now;
+    swapcontext(&self->context, &scheduler);
+}
+
+static unsigned arrive(struct meeting &meeting) {
+    const unsigned turn = meeting.turn;
+    if (++meeting.count == meeting.size) {
+        meeting.count = 0;
+        meeting.turn++;
+        moves++;
+    }
+    return turn;
+}
+
+static void await(const struct meeting &meeting, unsigned turn) {
+    while (meeting.turn == turn)
+        run_others();
+}
+
+static void meet(struct meeting &meeting) {
+    await(meeting, arrive(meeting));
+}
+
+static inline void __syncthreads() {
+    meet(now->block->meeting);
+}
+
+static void thread_main() {
+    kernel_body();
+    if (now->n_copies > 0)
+        wrong("ends with copies on their way");
+    now->done = true;
+    moves++;
+    run_others();
+}
+
+/* ---- the kernel's instructions ---- */
+
+static unsigned char *shared_at(const struct block *block, unsigned address, unsigned bytes) {
+    if (address < SHARED_BEGIN || address + bytes > SHARED_BEGIN + block->shared_bytes)
+        wrong("is outside shared memory");
+    if (address % bytes != 0)
+        wrong("is at no multiple of its size in shared memory");
+    return block->shared + (address - SHARED_BEGIN);
+}
+
+static inline unsigned shared_begin() {
+    return SHARED_BEGIN;
+}
+
+static void store_bytes(unsigned to, const void *from, unsigned bytes) {
+    memcpy(shared_at(now->block, to, bytes), from, bytes);
+}
+
+static inline void store_shared(unsigned to, float value) {
+    store_bytes(to, &value, 4);
+}
+
+static inline void store_shared(unsigned to, float first, float second) {
+    const float both[] = {first, second};
+    store_bytes(to, both, 8);
+}
+
+static inline void store_shared(unsigned to, const uint4 &value) {
+    store_bytes(to, &value, 16);
+}
+
+static inline float4 load_shared(unsigned from) {
+    float4 value;
+    memcpy(&value, shared_at(now->block, from, 16), 16);
+    return value;
+}
+
+/* All 32 lanes' words, once they are there. */
+static const struct lane *show(const struct lane &own) {
+    struct warp &warp = now->block->warps[now->number / 32];
+    struct lane *lanes = warp.lanes[warp.meeting.turn % 2];
+    lanes[now->number % 32] = own;
+    meet(warp.meeting);
+    return lanes;
+}
+
+static inline void load_matrices(unsigned from, unsigned (&matrix)[4]) {
+    struct lane own = {};
+    own.address = from;
+    const struct lane *lanes = show(own);
+    const int lane = now->number % 32;
+    for (int m = 0; m < 4; m++) {
+        unsigned banks = 0;
+        for (int row = 0; row < 8; row++)
+            banks |= 1u << lanes[m * 8 + row].address / 16 % 8;
+        if (banks != 0xff)
+            wrong("reads a matrix whose rows share banks");
+        memcpy(&matrix[m], shared_at(now->block, lanes[m * 8 + lane / 4].address, 16) + lane % 4 * 4, 4);
+    }
+}
+
+static inline float float_of(unsigned short half) {
+    const int exponent = half >> 10 & 31, fraction = half & 1023;
+    const float size = exponent == 31  ? (fraction ? __builtin_nanf("") : __builtin_inff())
+                       : exponent == 0 ? (float)fraction * 0x1p-24f
+                                       : __int_as_float((exponent + 112) << 23 | fraction << 13);
+    return half >> 15 ? -size : size;
+}
+
+/* To nearest, ties to even: adding 2^23 units rounds what is a number; NaN stays one. */
+static inline unsigned short half_of(float value) {
+    const unsigned sign = __builtin_signbit(value) ? 0x8000 : 0;
+    const float size = __builtin_fabsf(value);
+    if (size != size)
+        return 0x7fff;
+    if (size >= 65520.0f)
+        return (unsigned short)(sign | 0x7c00);
+    if (size < 0x1p-14f)
+        return (unsigned short)(sign | (unsigned)(int)(size * 0x1p24f + 0x1p23f - 0x1p23f));
+    unsigned bits;
+    memcpy(&bits, &size, sizeof bits);
+    bits += 0xfff + (bits >> 13 & 1) - (112u << 23);
+    return (unsigned short)(sign | bits >> 13);
+}
+
+static float half_in(unsigned pair, int which) {
+    return float_of((unsigned short)(pair >> which * 16));
+}
+
+static inline void multiply(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    struct lane own = {};
+    memcpy(own.a, a, sizeof own.a);
+    memcpy(own.b, b, sizeof own.b);
+    const struct lane *lanes = show(own);
+    const int lane = now->number % 32;
+    for (int i = 0; i < 4; i++) {
+        const int column = lane % 4 * 2 + i % 2, side = i / 2;
+        for (int k = 0; k < 16; k++)
+            sum[i] += half_in(lanes[lane / 4 * 4 + k % 8 / 2].a[side + k / 8 * 2], k % 2) *
+                      half_in(lanes[column * 4 + k % 8 / 2].b[k / 8], k % 2);
+    }
+}
+
+/* What a kernel that begins early may read only when it has awaited the one before. */
+static uintptr_t late_begin, late_end;
+
+extern "C" void set_late(const void *data, size_t bytes) {
+    late_begin = (uintptr_t)data;
+    late_end = late_begin + bytes;
+}
+
+template <int BYTES, bool CACHED> static inline void copy_async(unsigned to, const void *from, bool real) {
+    if (now->n_copies == MOST_COPIES)
+        wrong("has too many copies on their way");
+    if (real && !now->awaited && (uintptr_t)from >= late_begin && (uintptr_t)from < late_end)
+        wrong("reads what the kernel before may not have written yet");
+    if (real && (uintptr_t)from % BYTES != 0)
+        wrong("copies from no multiple of the copy's size");
+    struct copy &copy = now->copies[now->n_copies++];
+    copy.to = to;
+    copy.bytes = BYTES;
+    copy.group = now->groups;
+    memset(copy.data, 0, sizeof copy.data);
+    if (real)
+        memcpy(copy.data, from, BYTES);
+    shared_at(now->block, to, BYTES);
+}
+
+static inline void commit_copies() {
+    now->groups++;
+}
+
+template <int LEFT> static inline void await_copies() {
+    int left = 0;
+    for (int i = 0; i < now->n_copies; i++) {
+        const struct copy copy = now->copies[i];
+        if (copy.group < now->groups - LEFT)
+            store_bytes(copy.to, copy.data, copy.bytes);
+        else
+            now->copies[left++] = copy;
+    }
+    now->n_copies = left;
+}
+
+static inline void let_next_begin() {
+}
+
+static inline void await_previous() {
+    now->awaited = true;
+}
+
+static inline void cluster_sync() {
+    meet(cluster_meeting);
+}
+
+static inline void cluster_meet() {
+    meet(cluster_meeting);
+}
+
+static inline float4 load_cluster(unsigned from, int rank) {
+    float4 value;
+    if (rank < 0 || rank >= cluster_meeting.size / now->block->meeting.size)
+        wrong("reads of a CTA that is not in the cluster");
+    if (threads[rank * now->block->meeting.size].done)
+        wrong("reads of a CTA that may have ended");
+    memcpy(&value, shared_at(&blocks[rank], from, 16), 16);
+    return value;
+}
+
+/* ---- launches ---- */
+
+static void begin_thread(struct thread *thread, struct block *block, unsigned number, char *stack) {
+    thread->block = block;
+    thread->number = number;
+    thread->done = thread->awaited = false;
+    thread->n_copies = thread->groups = 0;
+    getcontext(&thread->context);
+    thread->context.uc_stack.ss_sp = stack;
+    thread->context.uc_stack.ss_size = STACK;
+    makecontext(&thread->context, thread_main, 0);
+}
+
+static void begin_block(struct block *block, unsigned size) {
+    block->meeting = meeting{(int)size, 0, 0};
+    for (unsigned w = 0; w < (size + 31) / 32; w++)
+        block->warps[w].meeting = meeting{32, 0, 0};
+    memset(block->shared, 0xff, block->shared_bytes);
+}
+
+/* Each lane once; returns how many are done. */
+static int run_warp(struct thread *lanes, int n) {
+    int done = 0;
+    for (int i = 0; i < n; i++) {
+        now = &lanes[i];
+        threadIdx.x = now->number;
+        blockIdx = now->block->index;
+        if (!now->done)
+            swapcontext(&scheduler, &now->context);
+        done += now->done;
+    }
+    return done;
+}
+
+/* Warps run as far as they can, one before the other, so that only barriers keep them together. */
+static void run_cluster(int n, int size) {
+    const int warps = (size + 31) / 32, all = n / size * warps;
+    for (unsigned round = 0;; round++) {
+        const long before = moves;
+        int done = 0;
+        for (int i = 0; i < all; i++) {
+            const int w = round % 2 ? all - 1 - i : i, first = w / warps * size + w % warps * 32;
+            const int lanes = min(32, size - w % warps * 32);
+            int ended;
+            long then;
+            do {
+                then = moves;
+                ended = run_warp(threads + first, lanes);
+            } while (moves != then && ended < lanes);
+            done += ended;
+        }
+        if (done == n)
+            return;
+        if (moves == before)
+            wrong("waits for ever");
+    }
+}
+
+static void run_grid(const unsigned *grid, unsigned size, unsigned cluster, unsigned shared_bytes) {
+    const unsigned n = size * cluster;
+    threads = (struct thread *)calloc(n, sizeof *threads);
+    blocks = (struct block *)calloc(cluster, sizeof *blocks);
+    char *stacks = (char *)malloc((size_t)n * STACK);
+    blockDim = place3{size, 1, 1};
+    for (unsigned b = 0; b < cluster; b++) {
+        blocks[b].shared = (unsigned char *)malloc(shared_bytes + 1);
+        blocks[b].shared_bytes = shared_bytes;
+    }
+    for (unsigned z = 0; z < grid[2]; z += cluster) {
+        for (unsigned xy = 0; xy < grid[0] * grid[1]; xy++) {
+            cluster_meeting = meeting{(int)n, 0, 0};
+            for (unsigned b = 0; b < cluster; b++) {
+                begin_block(&blocks[b], size);
+                blocks[b].index = place3{xy % grid[0], xy / grid[0], z + b};
+            }
+            for (unsigned i = 0; i < n; i++)
+                begin_thread(&threads[i], &blocks[i / size], i % size, stacks + (size_t)i * STACK);
+            run_cluster((int)n, (int)size);
+        }
+    }
+    for (unsigned b = 0; b < cluster; b++)
+        free(blocks[b].shared);
+    free(threads);
+    free(blocks);
+    free(stacks);
+}
+
+/* The kernel's arguments, of their types. */
+static const uint64_t *arguments;
+
+template <class T> static T argument(const uint64_t *at, T *) {
+    return (T)*at;
+}
+
+template <class... A> struct call {
+    call(void (*kernel)(A...), A... a) {
+        kernel(a...);
+    }
+};
+
+template <class... A> static void call_kernel(void (*kernel)(A...)) {
+    const uint64_t *at = arguments;
+    call<A...>{kernel, argument(at++, (A *)nullptr)...};
+}
+
+#define LAUNCH(entry, cluster)                                                                        \
+    extern "C" void launch_##entry(const uint64_t *args, const unsigned *grid, const unsigned *block, \
+                                   unsigned shared_bytes) {                                           \
+        arguments = args;                                                                             \
+        kernel_body = [] { call_kernel(entry); };                                                     \
+        run_grid(grid, block[0], cluster, shared_bytes);                                              \
+    }
