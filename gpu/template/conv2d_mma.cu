@@ -36,9 +36,8 @@
  *
  * In front of this text: struct shape, SHAPE_PARAMS (nothing, or «, int arg_h, …») and SHAPE_VALUES; the tiling; VEC,
  * FOURS (the output's channels come in fours), BLOCKED, TAPS (more than one), MASKS (they are at most 32, and BLOCKED),
- * ASYNC, EARLY (the kernel may begin before the one ahead has ended), LET_NEXT (where the next one may: at the start, as
- * soon as the one ahead has ended, after the product), CLUSTER (1: none), SPLIT, CONSTANTS, CHECK_COLUMNS (some tap may
- * lie left or right of the image); wt_act(), for activations that are more than bounds.
+ * ASYNC, EARLY (the kernel may begin before the one ahead has ended), CLUSTER (1: none), SPLIT, CONSTANTS, CHECK_COLUMNS
+ * (some tap may lie left or right of the image); wt_act(), for activations that are more than bounds.
  */
 
 #define INLINE __device__ static __forceinline__
@@ -667,7 +666,7 @@ INLINE void fold_slices(unsigned sums) {
 extern "C" __global__ void IN_CLUSTER __launch_bounds__(THREADS)
     conv2d_mma(const half_bits *__restrict__ x, const half_bits *__restrict__ packed, void *__restrict__ y,
                const void *__restrict__ bias, const half_bits *__restrict__ residual SHAPE_PARAMS) {
-#if EARLY && LET_NEXT == 0
+#if EARLY
     let_next_begin();
 #endif
     const struct shape s = {SHAPE_VALUES};
@@ -705,9 +704,6 @@ extern "C" __global__ void IN_CLUSTER __launch_bounds__(THREADS)
     for (int step = first; step < min(last, first + STAGES - 1); step++)
         fetch_weights(shared + (step - first) * STAGE_BYTES, walk);
     await_previous();
-#if LET_NEXT == 1
-    let_next_begin();
-#endif
 #endif
 
     const struct operands at = operands_of(warp_p, warp_c, slice);
@@ -757,9 +753,6 @@ extern "C" __global__ void IN_CLUSTER __launch_bounds__(THREADS)
         writing = next_stage(shared, writing);
     }
 
-#if EARLY && LET_NEXT == 2
-    let_next_begin();
-#endif
     const int share = CLUSTER > 1 ? part * QUADS : 0;
     float4 addend[AT_ONCE];
 #pragma unroll

@@ -106,7 +106,6 @@ static void define_tiling(struct buf *source, const struct conv2d_mma *t) {
     define(source, "MASKS", t->masks);
     define(source, "ASYNC", t->async);
     define(source, "EARLY", t->early);
-    define(source, "LET_NEXT", 0);
     define(source, "CLUSTER", t->cluster ? t->parts : 1);
     define(source, "SPLIT", t->parts > 1 && !t->cluster);
     define(source, "CONSTANTS", t->constants);

@@ -73,6 +73,12 @@ else
     echo '{"bench": "layers_sum", "skipped": "python3 with PyTorch is not there"}'
 fi
 
+# Of the programs beside it (make gpu-tests): the search beside AutoTVM's, tensor cores beside cuDNN's known times.
+programs=$(dirname "$program")/tests/gpu
+for bench in "bench_search" "bench_search --kind cpu" "bench_mma"; do
+    [ ! -x "$programs/${bench%% *}" ] || "$programs"/$bench || echo "{\"bench\": \"$bench\", \"failed\": true}"
+done
+
 # Winners of two runs of the same job must lie within the spread that they state.
 python3 - "$out/gpu_job_cold.json" "$out/gpu_job_bank_warm.json" <<'PYTHON'
 import json, sys

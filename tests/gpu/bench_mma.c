@@ -96,7 +96,6 @@ static const struct layer {
 struct settings {
     int nets, batch, take, random, threads;
     bool late, each;
-    const char *set; /* a line of the sources to be another: NAME=DIGIT */
 };
 
 static struct workload *workload_of(const struct layer *layer, int batch, struct arena *arena) {
@@ -230,26 +229,12 @@ static void choose_jobs(struct plan *plan, const struct target *target, const st
     plan->n_left = plan->n_jobs;
 }
 
-/* Of a source that begins with lines like «#define NAME 1»; the last character is what changes. */
-static void set_digit(char *source, const char *set) {
-    const char *equals = set ? strchr(set, '=') : NULL;
-    char line[64];
-    if (!equals || equals - set > 32)
-        return;
-    snprintf(line, sizeof line, "#define %.*s ", (int)(equals - set), set);
-    char *found = strstr(source, line);
-    if (found)
-        found[strlen(line)] = equals[1];
-}
-
 static void build(const struct shop *shop, const struct plan *plan, struct job *job) {
     struct error error = {0};
     struct buf log CLEANUP(buf_release) = BUF_INIT(1 << 20);
     job->arena = arena_new(0);
     job->good = template->render(plan->workload, &shop->target, plan->space, job->index, job->arena, &job->program,
                                  &error) == 0;
-    if (job->good)
-        set_digit((char *)job->program->source, shop->settings.set);
     job->good = job->good && device_cuda.compile(&shop->target, job->program->source, deadline_in_s(60), &job->code,
                                                  &log, &error) == 0;
     for (int i = 0; job->good && shop->settings.late && i < job->program->n_run; i++)
@@ -703,7 +688,7 @@ static bool read_net(const char *name, int *ret) {
 }
 
 static bool read_settings(int argc, char **argv, struct settings *ret) {
-    *ret = (struct settings){R18 | R50 | VGG, 1, 40, 8, 0, false, false, NULL};
+    *ret = (struct settings){R18 | R50 | VGG, 1, 40, 8, 0, false, false};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         int *number = strcmp(argv[i], "--batch") == 0     ? &ret->batch
@@ -713,10 +698,6 @@ static bool read_settings(int argc, char **argv, struct settings *ret) {
                                                           : NULL;
         if (strcmp(argv[i], "--late") == 0) {
             ret->late = true;
-            continue;
-        }
-        if (strcmp(argv[i], "--set") == 0) {
-            ret->set = argv[++i];
             continue;
         }
         if (strcmp(argv[i], "--each") == 0) {
