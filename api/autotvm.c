@@ -24,10 +24,13 @@ static const char *target_of(const char *device_kind, const char *device_key, st
                                             : "llvm";
 }
 
-void autotvm_task_init(struct autotvm_task *ret, const char *device_kind, const char *device_key,
-                       const struct workload *workload, struct arena *arena) {
-    ret->target = target_of(device_kind, device_key, arena);
-    ret->workload = workload;
+int autotvm_task_init(struct autotvm_task *ret, const char *device_kind, const char *device_key, const char *key,
+                      struct arena *arena, struct error *error) {
+    struct workload *workload;
+    if (workload_parse(key, arena, &workload, error) < 0)
+        return -1;
+    *ret = (struct autotvm_task){target_of(device_kind, device_key, arena), key, device_key, workload};
+    return 0;
 }
 
 static void write_result(struct buf *out, const struct trial_row *trial) {
@@ -61,6 +64,11 @@ void autotvm_write(struct buf *out, const struct autotvm_task *task, const struc
     write_result(out, trial);
     write_raw(out, "version", "0.2");
     write_text(out, "tvm_version", "warptune-" WARPTUNE_VERSION);
+    write_object(out, "warptune");
+    write_text(out, "workload", task->key);
+    write_text(out, "device_key", task->device_key);
+    write_int(out, "version", trial->version);
+    write_end(out, '}');
     buf_puts(out, "}\n");
 }
 

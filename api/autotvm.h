@@ -11,13 +11,15 @@
 /* What the records of one task have in common. */
 struct autotvm_task {
     const char *target; /* "cuda -model=nvidia-h200", "llvm" */
+    const char *key, *device_key;
     const struct workload *workload;
 };
 
-/* The text lives in the arena; the workload is borrowed. */
-void autotvm_task_init(struct autotvm_task *ret, const char *device_kind, const char *device_key,
-                       const struct workload *workload, struct arena *arena);
-/* One line with its end. A failed trial costs 1e9 s, as there; its error's text has no place in the format. */
+/* `key`: the workload's text. Both texts are borrowed, the rest lives in the arena. */
+int autotvm_task_init(struct autotvm_task *ret, const char *device_kind, const char *device_key, const char *key,
+                      struct arena *arena, struct error *error) MUST_CHECK;
+/* One line with its end, which an import takes back, for what our own member says beside AutoTVM's. A failed trial
+ * costs 1e9 s, as there; its error's text has no place in the format. */
 void autotvm_write(struct buf *out, const struct autotvm_task *task, const struct trial_row *trial);
 /* A configuration as a line that an import takes back as it was: what AutoTVM has no place for is in our own member. */
 int autotvm_write_config(struct buf *out, const struct config_row *config, struct error *error) MUST_CHECK;

@@ -66,12 +66,9 @@ static int put_autotvm(void *data, const struct trial_row *trial, struct error *
     const struct task_row *task = task_of(records, trial, &index);
     if (!task)
         return 0; /* its task was made after we read them */
-    if (!records->tasks[index].target) {
-        struct workload *workload;
-        if (workload_parse(task->workload, records->arena, &workload, error) < 0)
-            return -1;
-        autotvm_task_init(&records->tasks[index], job->device_kind, job->device_key, workload, records->arena);
-    }
+    if (!records->tasks[index].target && autotvm_task_init(&records->tasks[index], job->device_kind, job->device_key,
+                                                           task->workload, records->arena, error) < 0)
+        return -1;
     autotvm_write(&records->file.text, &records->tasks[index], trial);
     return text_file_flush(&records->file, error);
 }

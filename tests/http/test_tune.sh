@@ -58,6 +58,10 @@ finished "older"
 ok "older: first" [ "$(printf '%s\n%s\n' "$(field started_at)" "$younger_started" | sort | head -n 1)" = "$(field started_at)" ]
 request "older: records" 200 "$api/jobs/$older/records"
 ok "older: its trials" [ "$(wc -l <"$work/body")" = 18 ]
+request "older: records as AutoTVM's" 200 "$api/jobs/$older/records?format=autotvm"
+cp "$work/body" "$work/records"
+request "older: and in again" 200 -H 'Content-Type: application/x-ndjson' --data-binary "@$work/records" "$api/configs/import"
+ok "older: each line is of use" [ "$(field lines)/$(field bad)" = 18/0 ]
 curl -sSN --max-time 60 "$api/jobs/$older/events" >"$work/events"
 for task in 1 2 3; do
     lines=$(grep -o "\[Task  $task/ 3\] [^\"]*" "$work/events")

@@ -9,11 +9,9 @@
 static void write_line(const char *workload_key, const char *kind, const char *key, const struct trial_row *trial,
                        struct buf *ret) {
     struct arena *arena = arena_new(0);
-    struct workload *workload;
     struct error error = {0};
     struct autotvm_task task;
-    cr_assert_eq(workload_parse(workload_key, arena, &workload, &error), 0, "%s", error.text);
-    autotvm_task_init(&task, kind, key, workload, arena);
+    cr_assert_eq(autotvm_task_init(&task, kind, key, workload_key, arena, &error), 0, "%s", error.text);
     autotvm_write(ret, &task, trial);
     arena_free(arena);
     struct json_object *object;
@@ -35,6 +33,7 @@ Test(autotvm, a_trial_is_a_record_of_version_0_2) {
                               .cost_s = 1.375e-05,
                               .build_s = 0.25,
                               .run_s = 0.5,
+                              .version = 3,
                               .finished_us = 1535423916718471};
     struct buf line = BUF_INIT(1 << 16);
     write_line(CONV, "cuda", "cuda/NVIDIA H200/sm_90a/132", &trial, &line);
@@ -43,7 +42,9 @@ Test(autotvm, a_trial_is_a_record_of_version_0_2) {
                      "\"float32\"],[\"TENSOR\",[128,64,3,3],\"float32\"],[2,2],[1,1,1,1],[1,1],\"float32\"],{}],"
                      "\"config\":{\"index\":512,\"code_hash\":null,\"entity\":[[\"tile_f\",\"sp\",[-1,2,16,1]],"
                      "[\"unroll\",\"ot\",512]]},\"result\":[[1.5e-05,1.25e-05],0,0.75,1535423916.718471],"
-                     "\"version\":0.2,\"tvm_version\":\"warptune-" WARPTUNE_VERSION "\"}\n");
+                     "\"version\":0.2,\"tvm_version\":\"warptune-" WARPTUNE_VERSION
+                     "\",\"warptune\":{\"workload\":\"" CONV
+                     "\",\"device_key\":\"cuda/NVIDIA H200/sm_90a/132\",\"version\":3}}\n");
     buf_release(&line);
 }
 
