@@ -116,6 +116,9 @@ for list in jobs models 'jobs?label=x' "jobs?model_id=$model" 'jobs?state=queued
 done
 as "$b_admin" "b: job of a's model" 404 -H "$json" -d "{\"model_id\": \"$model\"}" "$api/jobs"
 problem "b: job of a's model" no-such-model model_id
+as "$b_admin" "b: a's job as golden" 404 -X PUT -H "$json" -d "{\"job_id\": \"$job\"}" "$api/golden"
+problem "b: a's job as golden" no-such-job job_id
+as "$a_submit" "a: its own, which has not succeeded" 409 -X PUT -H "$json" -d "{\"job_id\": \"$job\"}" "$api/golden"
 as "$b_admin" "b: the same key is another" 404 -H "$json" -H 'Idempotency-Key: k' -d "{\"model_id\": \"$model\"}" "$api/jobs"
 
 # ---- what admins may ----

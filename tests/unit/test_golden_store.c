@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "service/store/golden_store.h"
+#include "service/store/project_store.h"
 #include "service/store/trial_store.h"
 
 /* A job that has succeeded: task 0 with a trial of index 7, task 1 without one that is kept, task 2 all failed. */
@@ -125,6 +126,30 @@ Test(golden, it_can_be_ended_once) {
     cr_expect_eq(count_now(&f, NULL), 0);
     cr_expect_eq(fixture_number(f.url, "SELECT count(*) FROM golden"), 1);
     set(&f, job, "", true);
+    fixture_close(&f);
+}
+
+Test(golden, a_set_stays_within_its_project) {
+    struct fixture f = fixture_open();
+    struct error error;
+    struct golden_row *rows, *golden;
+    struct project_row *lab;
+    char job[UUID_TEXT];
+    bool more;
+    int n;
+    finished_job(&f, 1e-5, job);
+    int64_t number = set(&f, job, "", true)->number;
+    OK(project_create(f.db, &(struct project_new){"lab", {QUOTA_NONE, QUOTA_NONE, QUOTA_NONE}, {0}}, f.arena, &lab,
+                      &error));
+    FAILS(golden_set(f.db, lab->id, job, "", f.arena, &golden, &more, &error), "no-such-job");
+    FAILS(golden_get(f.db, lab->id, number, f.arena, &golden, &error), "no-such-golden");
+    FAILS(golden_end(f.db, lab->id, FIXTURE_DEVICE, &error), "no-golden");
+    OK(golden_now(f.db, lab->id, NULL, f.arena, &rows, &n, &error));
+    cr_expect_eq(n, 0);
+    OK(golden_history(f.db, &(struct golden_filter){.project_id = lab->id, .limit = 2}, f.arena, &rows, &n, &more,
+                      &error));
+    cr_expect_eq(n, 0);
+    cr_expect_eq(count_now(&f, FIXTURE_DEVICE), 1);
     fixture_close(&f);
 }
 
