@@ -24,10 +24,7 @@ static void write_config(struct buf *out, const char *name, const struct golden_
     write_text(out, "name", config->name);
     write_int(out, "count", config->count);
     write_text(out, "template", config->template);
-    if (config->version)
-        write_int(out, "version", config->version);
-    else
-        write_raw(out, "version", NULL);
+    write_int_if(out, "version", config->version, config->version);
     write_int(out, "index", config->index);
     write_raw(out, "entity", config->entity);
     write_fixed(out, "cost_us", config->cost_s * 1e6);

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "api/auth.h"
+#include "api/exchange.h"
 #include "api/handlers.h"
+#include "api/negotiate.h"
 #include "api/report.h"
 #include "api/server.h"
 #include "service/store/model_store.h"
@@ -29,44 +31,11 @@ static const struct form forms[] = {
     {"junit", "application/xml", {"application/xml", "text/xml"}, report_write_junit},
 };
 
-/* How much a range of Accept's wants the media type: 0 to 1; how closely it names it: 0 (not at all) to 3. */
-static int match_range(const char *range, size_t len, const char *media, double *ret_quality) {
-    size_t name_len = strcspn(range, ";, \t"), type_len = strcspn(media, "/");
-    const char *quality = NULL;
-    for (size_t i = name_len; i + 2 < len; i++)
-        if (range[i] == ';' || range[i] == ' ' || range[i] == '\t')
-            quality = strncmp(range + i + 1, "q=", 2) == 0 ? range + i + 3 : quality;
-    *ret_quality = quality ? strtod(quality, NULL) : 1;
-    if (name_len == strlen(media) && strncasecmp(range, media, name_len) == 0)
-        return 3;
-    if (name_len == type_len + 2 && strncasecmp(range, media, type_len + 1) == 0 && range[type_len + 1] == '*')
-        return 2;
-    return name_len == 3 && strncmp(range, "*/*", 3) == 0;
-}
-
-/* The quality of the range that names the media type most closely. */
-static double quality_of(const char *accept, const char *media) {
-    double best = 0;
-    int closest = 0;
-    for (const char *at = accept; *at;) {
-        double quality;
-        at += strspn(at, ", \t");
-        size_t len = strcspn(at, ",");
-        int close = match_range(at, len, media, &quality);
-        if (close > closest) {
-            closest = close;
-            best = quality;
-        }
-        at += len;
-    }
-    return best;
-}
-
 static int choose_by_accept(const char *accept, const struct form **ret, struct error *error) {
     double best = 0;
     for (size_t i = 0; i < ARRAY_COUNT(forms); i++)
         for (int k = 0; forms[i].media[k]; k++) {
-            double quality = quality_of(accept, forms[i].media[k]);
+            double quality = negotiate_quality(accept, forms[i].media[k], strlen(forms[i].media[k]));
             if (quality > best) {
                 best = quality;
                 *ret = &forms[i];
@@ -81,7 +50,7 @@ static int choose_by_accept(const char *accept, const struct form **ret, struct 
 }
 
 static int choose_form(const struct request *request, const struct form **ret, struct error *error) {
-    const char *name = request_query(request, "format"), *accept = request_header(request, "Accept");
+    const char *name = request_query(request, "format"), *accept = request_header_list(request, "Accept");
     *ret = &forms[0];
     if (!name)
         return accept && *accept ? choose_by_accept(accept, ret, error) : 0;

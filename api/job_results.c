@@ -93,10 +93,7 @@ static int write_config(struct request *request, struct buf *out, const struct j
     write_text(out, "name", task->name);
     write_int(out, "count", task->count);
     write_text(out, "template", task->best_template);
-    if (task->best_template)
-        write_int(out, "index", task->best_index);
-    else
-        write_raw(out, "index", NULL);
+    write_int_if(out, "index", task->best_index, task->best_template);
     write_raw(out, "entity", task->best_entity);
     write_fixed(out, "cost_us", task->best_s * 1e6);
     write_fixed(out, "spread_us", task->best_spread_s * 1e6);

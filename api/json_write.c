@@ -94,6 +94,13 @@ void write_int(struct buf *out, const char *name, int64_t value) {
     put(out, at, (size_t)(end - at));
 }
 
+void write_int_if(struct buf *out, const char *name, int64_t value, bool known) {
+    if (known)
+        write_int(out, name, value);
+    else
+        write_raw(out, name, NULL);
+}
+
 void write_fixed(struct buf *out, const char *name, double value) {
     char text[32], *end = text + sizeof text;
     double magnitude = fabs(value);

@@ -19,6 +19,7 @@ void write_end(struct buf *out, char bracket); /* '}' or ']' */
 
 void write_text(struct buf *out, const char *name, const char *text); /* NULL: null */
 void write_int(struct buf *out, const char *name, int64_t value);
+void write_int_if(struct buf *out, const char *name, int64_t value, bool known); /* not known: null */
 /* With three decimals; null when not finite. For times in µs and the like. */
 void write_fixed(struct buf *out, const char *name, double value);
 /* As many digits as it takes to read the same number back; null when not finite. */

@@ -20,8 +20,21 @@ static bool next_range(const char **at, struct range *ret) {
     return ret->len > 0;
 }
 
-/* Whether its parameters say q=0, 0.0, 0.00 or 0.000: never. */
-static bool is_refusal(const struct range *range) {
+/* The number that `text` begins with, as weights are written: 0, 0.5, 1.000; 1 for what is none. */
+static double read_weight(const char *text, const char *end) {
+    double weight = 0, digit = 1;
+    if (text == end || *text < '0' || *text > '1')
+        return 1;
+    for (; text < end && ((*text >= '0' && *text <= '9') || *text == '.'); text++)
+        if (*text != '.') {
+            weight += digit * (*text - '0');
+            digit /= 10;
+        }
+    return weight < 1 ? weight : 1;
+}
+
+/* Of its parameter q. */
+static double weight_of(const struct range *range) {
     const char *end = range->text + range->len;
     for (const char *at = range->text; at < end; at++) {
         if (*at != ';')
@@ -29,13 +42,10 @@ static bool is_refusal(const struct range *range) {
         do
             at++;
         while (at < end && strchr(" \t", *at));
-        if (end - at < 3 || strncasecmp(at, "q=0", 3) != 0)
-            continue;
-        for (at += 3; at < end && (*at == '.' || *at == '0'); at++)
-            ;
-        return at == end || strchr("; \t", *at);
+        if (end - at >= 3 && strncasecmp(at, "q=", 2) == 0)
+            return read_weight(at + 2, end);
     }
-    return false;
+    return 1;
 }
 
 /* How closely a range fits the type: 0 not at all, 1 all types, 2 the type's first half, 3 itself. */
@@ -50,26 +60,28 @@ static int closeness(const struct range *range, const char *type, size_t type_le
     return len == type_len && strncasecmp(range->text, type, len) == 0 ? 3 : 0;
 }
 
-static bool accepts_type(const char *accept, const char *type, size_t type_len) {
+double negotiate_quality(const char *accept, const char *type, size_t type_len) {
     struct range range;
     int closest = 0;
-    bool accepted = false;
+    double quality = 0;
+    if (!accept || !accept[strspn(accept, ", \t")])
+        return 1;
     while (next_range(&accept, &range)) {
         int close = closeness(&range, type, type_len);
         if (close > closest) {
             closest = close;
-            accepted = !is_refusal(&range);
+            quality = weight_of(&range);
         }
     }
-    return accepted;
+    return quality;
 }
 
 bool negotiate_accepts(const char *accept, const char *makes) {
-    if (!accept || !accept[strspn(accept, ", \t")] || !*makes)
+    if (!*makes)
         return true;
     for (const char *type = makes; *type; type += strspn(type, " ")) {
         size_t len = strcspn(type, " ");
-        if (accepts_type(accept, type, len))
+        if (negotiate_quality(accept, type, len) > 0)
             return true;
         type += len;
     }

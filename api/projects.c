@@ -20,10 +20,7 @@ enum { MOST_PROJECT = 64 << 10, MOST_LIST = 16 << 20, MOST_WITH = 100 };
 /* ---- as JSON ---- */
 
 static void write_quota(struct buf *out, const char *name, int64_t quota) {
-    if (quota == QUOTA_NONE)
-        write_raw(out, name, NULL);
-    else
-        write_int(out, name, quota);
+    write_int_if(out, name, quota, quota != QUOTA_NONE);
 }
 
 static void write_project(struct buf *out, const struct project_row *project) {

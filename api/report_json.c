@@ -19,10 +19,7 @@ static void write_network(struct buf *out, const struct report_network *network)
     write_fixed(out, "p99_us", network->baseline_p99_us);
     write_end(out, '}');
     write_double(out, "speedup", network->speedup);
-    if (network->batch)
-        write_int(out, "batch", network->batch);
-    else
-        write_raw(out, "batch", NULL);
+    write_int_if(out, "batch", network->batch, network->batch);
     write_fixed(out, "samples_per_s", network->samples_per_s);
     write_double(out, "relative_error", network->relative_error);
     write_fixed(out, "layers_us", network->layers_us);
@@ -33,10 +30,7 @@ static void write_network(struct buf *out, const struct report_network *network)
 
 static void write_best(struct buf *out, const struct task_row *task) {
     write_text(out, "template", task->best_template);
-    if (task->best_template)
-        write_int(out, "index", task->best_index);
-    else
-        write_raw(out, "index", NULL);
+    write_int_if(out, "index", task->best_index, task->best_template);
     write_raw(out, "knobs", task->best_entity);
 }
 
@@ -106,10 +100,7 @@ static void write_comparison(struct buf *out, const struct report *report) {
     }
     write_object(out, "comparison");
     write_text(out, "job_id", reference->job_id);
-    if (reference->golden)
-        write_int(out, "golden", reference->golden);
-    else
-        write_raw(out, "golden", NULL);
+    write_int_if(out, "golden", reference->golden, reference->golden);
     write_double(out, "limit", reference->limit);
     write_object(out, "network");
     write_fixed(out, "reference_p50_us", report->network.reference_p50_us);

@@ -36,10 +36,7 @@ static void write_delivery(struct buf *out, const struct delivery_row *delivery)
     write_int(out, "event", delivery->event);
     write_text(out, "state", delivery->state);
     write_int(out, "attempts", delivery->attempts);
-    if (delivery->last_status)
-        write_int(out, "last_status", delivery->last_status);
-    else
-        write_raw(out, "last_status", NULL);
+    write_int_if(out, "last_status", delivery->last_status, delivery->last_status);
     write_text(out, "last_error", delivery->last_error);
     write_time(out, "last_attempt_at", delivery->last_us);
     write_time(out, "next_attempt_at", delivery->next_us);

@@ -5,9 +5,6 @@
  * cluster or that the sum is split without one, and on the activation, unless that is none or a bound; with constants,
  * on all.
  */
-#include <math.h>
-
-#include "gpu/template/act.h"
 #include "gpu/template/conv2d_mma.h"
 #include "gpu/template/embed.h"
 #include "gpu/template/kernel_shape.h"
@@ -60,19 +57,11 @@ static void add_sum(struct kernel_shape *shape, const struct conv2d_mma *t) {
     kernel_shape_add(shape, "steps_over", t->steps % t->parts);
 }
 
-/* None, relu and clip are bounds; of the others the source has the text. */
-static bool is_bound(enum act act) {
-    return act == ACT_NONE || act == ACT_RELU || act == ACT_CLIP;
-}
-
 static void add_epilogue(struct kernel_shape *shape, const struct conv2d_mma *t) {
-    const struct epilogue *epilogue = &t->shape.epilogue;
-    bool clips = epilogue->act == ACT_CLIP;
     kernel_shape_add(shape, "flags",
                      (t->shape.bias_in >= 0 ? HAS_BIAS : 0) | (t->shape.residual_in >= 0 ? HAS_RESIDUAL : 0) |
                          (t->half_bias ? HALF_BIAS : 0));
-    kernel_shape_add_bits(shape, "low", clips ? (float)epilogue->alpha : epilogue->act == ACT_RELU ? 0.0f : -INFINITY);
-    kernel_shape_add_bits(shape, "high", clips ? (float)epilogue->beta : INFINITY);
+    kernel_shape_add_bounds(shape, &t->shape.epilogue);
 }
 
 static void shape_of(const struct conv2d_mma *t, struct kernel_shape *ret) {
@@ -180,7 +169,6 @@ static void add_run(struct program *program, const struct conv2d_mma *t, const s
 
 int conv2d_mma_render(const struct workload *workload, const struct target *target, const struct space *space,
                       int64_t index, struct arena *arena, struct program **ret, struct error *error) {
-    static const struct epilogue bounded = {.act = ACT_NONE};
     struct conv2d_mma t = conv2d_mma_of(workload, target, space, index);
     struct buf source CLEANUP(buf_release) = BUF_INIT(1 << 20);
     struct kernel_shape shape;
@@ -189,7 +177,7 @@ int conv2d_mma_render(const struct workload *workload, const struct target *targ
     shape_of(&t, &shape);
     kernel_shape_define(&shape, t.constants, &source);
     define_tiling(&source, &t);
-    act_define(&source, true, is_bound(t.shape.epilogue.act) ? &bounded : &t.shape.epilogue, 0);
+    kernel_shape_define_act(&t.shape.epilogue, &source);
     buf_puts(&source, conv2d_mma_source);
     if (buf_check(&source, "the kernel's source", error) < 0)
         return -1;

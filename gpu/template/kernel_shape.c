@@ -2,8 +2,10 @@
 #include "gpu/template/kernel_shape.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
+#include "gpu/template/act.h"
 #include "gpu/template/fastdiv.h"
 
 static void add(struct kernel_shape *shape, const char *name, const char *suffix, int64_t value) {
@@ -24,10 +26,22 @@ void kernel_shape_add_divisor(struct kernel_shape *shape, const char *name, int6
     add(shape, name, "_shift", divisor.shift);
 }
 
-void kernel_shape_add_bits(struct kernel_shape *shape, const char *name, float value) {
+static void add_bits(struct kernel_shape *shape, const char *name, float value) {
     int bits;
     memcpy(&bits, &value, sizeof bits);
     add(shape, name, "", bits);
+}
+
+void kernel_shape_add_bounds(struct kernel_shape *shape, const struct epilogue *epilogue) {
+    bool clips = epilogue->act == ACT_CLIP;
+    add_bits(shape, "low", clips ? (float)epilogue->alpha : epilogue->act == ACT_RELU ? 0.0f : -INFINITY);
+    add_bits(shape, "high", clips ? (float)epilogue->beta : INFINITY);
+}
+
+void kernel_shape_define_act(const struct epilogue *epilogue, struct buf *source) {
+    static const struct epilogue bounded = {.act = ACT_NONE};
+    bool is_bound = epilogue->act == ACT_NONE || epilogue->act == ACT_RELU || epilogue->act == ACT_CLIP;
+    act_define(source, true, is_bound ? &bounded : epilogue, 0);
 }
 
 void kernel_shape_define(const struct kernel_shape *shape, bool constants, struct buf *source) {

@@ -11,6 +11,7 @@
 
 #include "gpu/device/program.h"
 #include "service/base/buf.h"
+#include "service/model/workload.h"
 
 #define KERNEL_SHAPE_FIELDS 48
 
@@ -25,10 +26,14 @@ struct kernel_shape {
 void kernel_shape_add(struct kernel_shape *shape, const char *name, int64_t value);
 /* What the kernel divides by comes with its reciprocal: NAME_multiplier and NAME_shift (fastdiv.h). */
 void kernel_shape_add_divisor(struct kernel_shape *shape, const char *name, int64_t value);
-void kernel_shape_add_bits(struct kernel_shape *shape, const char *name, float value);
+/* `low` and `high`, the bits of floats: what the activation keeps a sum within, where none, relu or clip is all it is.
+ */
+void kernel_shape_add_bounds(struct kernel_shape *shape, const struct epilogue *epilogue);
 
 /* Defines struct shape; SHAPE_PARAMS: nothing, or «, int arg_NAME, …»; SHAPE_VALUES: what initialises the struct. */
 void kernel_shape_define(const struct kernel_shape *shape, bool constants, struct buf *source);
+/* Defines wt_act() as what the activation does beyond its bounds. */
+void kernel_shape_define_act(const struct epilogue *epilogue, struct buf *source);
 /* Appends the arguments that SHAPE_PARAMS are, where the shape is no constant. */
 void kernel_shape_pass(const struct kernel_shape *shape, bool constants, struct launch *launch);
 

@@ -43,3 +43,14 @@ Test(negotiate, the_closest_range_decides) {
         cr_expect_eq(negotiate_accepts(cases[i].accept, cases[i].makes), cases[i].accepted, "%s for %s",
                      cases[i].accept ? cases[i].accept : "(none)", cases[i].makes);
 }
+
+Test(negotiate, the_closest_range_says_how_much) {
+    static const char accept[] = "text/*;q=0.5, text/html; level=1; q=0.75, */*;q=0.1, a/b;q=2, a/c;q=nan";
+    cr_expect_float_eq(negotiate_quality(accept, "text/html", 9), 0.75, 1e-9);
+    cr_expect_float_eq(negotiate_quality(accept, "text/plain", 10), 0.5, 1e-9);
+    cr_expect_float_eq(negotiate_quality(accept, "image/png", 9), 0.1, 1e-9);
+    cr_expect_float_eq(negotiate_quality(accept, "a/b", 3), 1, 0, "no weight is above 1, so it is none");
+    cr_expect_float_eq(negotiate_quality(accept, "a/c", 3), 1, 0);
+    cr_expect_float_eq(negotiate_quality("text/html", "text/plain", 10), 0, 0);
+    cr_expect_float_eq(negotiate_quality(NULL, "text/plain", 10), 1, 0);
+}
