@@ -79,6 +79,7 @@ int reuse_serve(struct db *db, const struct reuse_request *request, struct arena
         return 0;
     *ret = arena_alloc(arena, sizeof **ret);
     **ret = (struct task_served){.record = describe(record, arena),
+                                 .version = record->config.version,
                                  .template = record->config.template,
                                  .index = record->config.index,
                                  .entity = record->config.entity,

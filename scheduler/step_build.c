@@ -68,6 +68,19 @@ static int choices_of(struct build *build, struct plan_choice **ret) {
     return job->n_tasks;
 }
 
+/* The tasks whose best is of a template that is not there any more, or is another now. */
+static int stale_tasks(const struct build *build, int *ret) {
+    int n = 0;
+    for (int i = 0; i < build->job->n_tasks; i++) {
+        const struct task_row *task = &build->job->tasks[i];
+        const struct template *template =
+            task->best_template ? template_find(template_builtin, task->best_template) : NULL;
+        if (task->best_template && (!template || template->version != task->best_version))
+            ret[n++] = task->number;
+    }
+    return n;
+}
+
 static int compile(struct build *build, const struct plan_choice *choices, int n_choices, const char *so_path,
                    const char *tar_path, struct error *error) {
     struct step *step = build->step;
@@ -165,6 +178,10 @@ int step_build(struct step *step, struct error *error) {
     struct plan_choice *choices;
     if (open_build(step, &build, error) < 0)
         return -1;
+    int *stale = arena_array(step->arena, (size_t)build.job->n_tasks + 1, sizeof *stale);
+    int n_stale = stale_tasks(&build, stale);
+    if (n_stale > 0)
+        return queue_reopen_tunes(step->db, step->item, stale, n_stale, error);
     int n_choices = choices_of(&build, &choices);
     step_log(step, "info", "building the module");
     if (compile(&build, choices, n_choices, build.tuned_path, build.tar_path, error) < 0 ||

@@ -184,6 +184,7 @@ static int complete(struct tuning *tuning, const struct race *race, enum slice_e
         const struct domain *domain = &tuning->domains[winner.domain];
         struct json_object *entity CLEANUP(json_put_p) = space_entity(domain->space, winner.index);
         result.best_template = domain->template->name;
+        result.best_version = domain->template->version;
         result.best_index = winner.index;
         result.best_entity = arena_strdup(step->arena, json_text(entity, NULL));
         if (share(tuning, domain->template, &result, error) < 0)

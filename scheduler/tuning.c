@@ -28,7 +28,10 @@ static struct task_row *task_of(struct job_row *job, int number) {
 
 /* ---- opening ---- */
 
-/* What was measured already, in order. Points of a template that is no longer there, or another now, are not told. */
+/*
+ * What was measured already, in order. Points of a template that is no longer there, another now, or not the one that
+ * the tuner searches, are not told.
+ */
 static int load_measured(struct tuning *tuning, struct measured **ret, int *ret_count, struct error *error) {
     struct step *step = tuning->step;
     struct trial_point *points;
@@ -38,7 +41,8 @@ static int load_measured(struct tuning *tuning, struct measured **ret, int *ret_
     struct measured *measured = arena_array(step->arena, (size_t)n + 1, sizeof *measured);
     for (int i = 0; i < n; i++) {
         int domain = domains_find(tuning->domains, tuning->n_domains, points[i].template, points[i].version);
-        if (domain < 0 || points[i].index >= tuning->domains[domain].space->size)
+        if (domain < 0 || (domain > 0 && !tuning->options.tuner->all_domains) ||
+            points[i].index >= tuning->domains[domain].space->size)
             continue;
         measured[kept] = (struct measured){{domain, points[i].index}, points[i].cost_s};
         fastest_add(&tuning->fastest, &measured[kept++]);
@@ -48,13 +52,23 @@ static int load_measured(struct tuning *tuning, struct measured **ret, int *ret_
     return 0;
 }
 
+/* The templates are not those that the search began with. */
+static int renew(struct tuning *tuning, const struct measured *measured, int n, struct error *error) {
+    if (search_renew(tuning->search, measured, n, error) < 0)
+        return -1;
+    struct json_object *state CLEANUP(json_put_p) = search_save(tuning->search);
+    return queue_renew_tune(tuning->step->db, tuning->step->item, n, json_text(state, NULL), error);
+}
+
 static int restore(struct tuning *tuning, const char *text, struct error *error) {
     struct json_object *state CLEANUP(json_put_p) = NULL;
     struct measured *measured;
     int n;
     if (json_parse(text, strlen(text), &state, error) < 0 || load_measured(tuning, &measured, &n, error) < 0)
         return -1;
-    return search_restore(tuning->search, state, measured, n, error);
+    if (search_continues(tuning->search, state))
+        return search_restore(tuning->search, state, measured, n, error);
+    return renew(tuning, measured, n, error);
 }
 
 static int load_history(struct tuning *tuning, struct past_task **ret, int *ret_count, struct error *error) {

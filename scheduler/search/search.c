@@ -4,13 +4,16 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "scheduler/search/point_set.h"
 #include "service/base/json.h"
 
 struct search {
     struct search_options options;
     struct tuner *tuner;
     struct search_progress progress;
-    int64_t proposed;             /* handed out so far */
+    int64_t proposed;             /* handed out so far, and those that came with a renewal */
+    bool begun;                   /* the baseline was proposed */
+    struct point_set known;       /* measured before this search, which its tuner may not know */
     double recent[SEARCH_RECENT]; /* the best time after each of the last trials; trial t's at t % SEARCH_RECENT */
     enum stop_reason reason;
 };
@@ -43,6 +46,7 @@ void search_free(struct search *search) {
     if (!search)
         return;
     search->options.tuner->destroy(search->tuner);
+    point_set_free(&search->known);
     free(search);
 }
 
@@ -66,12 +70,12 @@ static bool is_baseline(const struct search *search, struct point point) {
     return point.domain == 0 && point.index == search->options.fallback;
 }
 
-/* The tuner's next points but for the baseline, which was proposed before them. */
+/* The tuner's next points but for the baseline, which was proposed before them, and those that are known. */
 static int propose_others(struct search *search, struct point *ret, int n) {
     int got = 0, fresh;
     while (got < n && (fresh = search->options.tuner->propose(search->tuner, ret + got, n - got)) > 0)
         for (int end = got + fresh, i = got; i < end; i++)
-            if (!is_baseline(search, ret[i]))
+            if (!is_baseline(search, ret[i]) && !point_set_has(&search->known, ret[i]))
                 ret[got++] = ret[i];
     return got;
 }
@@ -84,9 +88,10 @@ int search_next(struct search *search, struct point *ret, int n) {
         return 0;
     if (n > search->options.trials - search->proposed)
         n = (int)(search->options.trials - search->proposed);
-    if (search->proposed == 0 && n > 0)
+    if (!search->begun && n > 0)
         ret[got++] = (struct point){0, search->options.fallback};
     got += propose_others(search, ret + got, n - got);
+    search->begun |= got > 0;
     search->proposed += got;
     if (got == 0)
         search->reason = STOP_SPACE_EXHAUSTED;
@@ -144,6 +149,25 @@ enum stop_reason search_reason(const struct search *search) {
     return search->reason;
 }
 
+/* Of each domain what makes its points what they are. */
+static struct json_object *domains_json(const struct search *search) {
+    const struct tuner_options *options = &search->options.tuner_options;
+    struct json_object *domains = json_object_new_array();
+    for (int i = 0; i < options->n_domains; i++) {
+        struct json_object *domain = json_object_new_object();
+        json_add_string(domain, "template", options->domains[i].template->name);
+        json_add_int(domain, "version", options->domains[i].template->version);
+        json_add_int(domain, "points", options->domains[i].space->size);
+        json_object_array_add(domains, domain);
+    }
+    return domains;
+}
+
+bool search_continues(const struct search *search, struct json_object *state) {
+    struct json_object *here CLEANUP(json_put_p) = domains_json(search), *there;
+    return json_object_object_get_ex(state, "domains", &there) && json_object_equal(here, there);
+}
+
 struct json_object *search_save(const struct search *search) {
     const struct search_progress *progress = &search->progress;
     struct json_object *state = json_object_new_object();
@@ -152,6 +176,7 @@ struct json_object *search_save(const struct search *search) {
     for (int i = 0; i < TRIAL_ERROR_COUNT; i++)
         json_object_array_add(errors, json_object_new_int64(progress->errors[i]));
     json_add(state, "errors", errors);
+    json_add(state, "domains", domains_json(search));
     json_add(state, "tuner", search->options.tuner->save(search->tuner));
     return state;
 }
@@ -165,7 +190,19 @@ int search_restore(struct search *search, struct json_object *state, const struc
         return -1;
     for (int i = 0; i < TRIAL_ERROR_COUNT; i++)
         search->progress.errors[i] = json_object_get_int64(json_object_array_get_idx(errors, (size_t)i));
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         count(search, &measured[i]);
+        point_set_add(&search->known, measured[i].point);
+    }
+    search->begun = search->proposed > 0;
     return search->options.tuner->restore(search->tuner, tuner, measured, n, error);
+}
+
+int search_renew(struct search *search, const struct measured *measured, int n, struct error *error) {
+    struct json_object *fresh CLEANUP(json_put_p) = search_save(search);
+    if (search_restore(search, fresh, measured, n, error) < 0)
+        return -1;
+    search->proposed = n;
+    search->begun = point_set_has(&search->known, (struct point){0, search->options.fallback});
+    return 0;
 }

@@ -70,6 +70,13 @@ struct json_object *search_save(const struct search *search); /* caller releases
 /* On a new search: `state` as saved, `measured` every point recorded until then, in that order. */
 int search_restore(struct search *search, struct json_object *state, const struct measured *measured, int n,
                    struct error *error) MUST_CHECK;
+/* Whether a state is of a search over the same domains: the same templates in the same versions, spaces of a size. */
+bool search_continues(const struct search *search, struct json_object *state);
+/*
+ * On a new search, in place of one over other domains: `measured` are those of its points that are in these as well.
+ * They count as the first trials, and are not proposed again.
+ */
+int search_renew(struct search *search, const struct measured *measured, int n, struct error *error) MUST_CHECK;
 void search_free(struct search *search); /* NULL-safe */
 
 #endif

@@ -34,10 +34,9 @@ static const struct statement copy = {
     "golden_copy",
     "INSERT INTO golden_configs (golden, workload, name, count, template, version, index, entity, cost_s, spread_s,"
     " baseline_s) "
-    "SELECT $2, t.workload, t.name, t.count, t.best_template, coalesce(x.version, (t.served->>'version')::integer),"
+    "SELECT $2, t.workload, t.name, t.count, t.best_template, t.best_version,"
     " t.best_index, t.best_entity, t.best_s, t.best_spread_s, t.baseline_s "
-    "FROM tasks t LEFT JOIN trials x ON x.job_id = t.job_id AND x.task = t.number AND x.template = t.best_template"
-    " AND x.index = t.best_index WHERE t.job_id = $1 AND t.best_s IS NOT NULL"};
+    "FROM tasks t WHERE t.job_id = $1 AND t.best_s IS NOT NULL"};
 static const struct statement now = {"golden_now",
                                      "SELECT " COLUMNS " FROM golden g WHERE g.ended_at IS NULL AND g.project_id = $2"
                                      " AND ($1::text IS NULL OR g.device_key = $1) ORDER BY g.device_key"};

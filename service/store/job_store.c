@@ -25,7 +25,8 @@ static const struct statement get = {
         "coalesce(t.number, 0) = 0") ","
                                      " t.number, t.workload, t.name, t.template, t.count, t.flops, t.bytes, t.state, "
                                      "t.trials_planned,"
-                                     " t.trials_done, t.errors, t.error_texts, t.best_template, t.best_index, "
+                                     " t.trials_done, t.errors, t.error_texts, t.best_template, t.best_version, "
+                                     "t.best_index, "
                                      "t.best_entity, t.best_s,"
                                      " t.best_spread_s, t.baseline_s, t.floor_s, t.search_s, t.stop_reason, t.served, "
                                      "t.started_at, t.finished_at "
@@ -111,6 +112,7 @@ static int read_task(struct row *row, struct arena *arena, struct task_row *ret,
     row_ints(row, ret->errors, TASK_ERROR_COUNT);
     row_texts(row, arena, ret->error_texts, TASK_ERROR_COUNT);
     ret->best_template = row_raw(row);
+    ret->best_version = (int)row_int(row);
     ret->best_index = row_int(row);
     ret->best_entity = row_raw(row);
     ret->best_s = row_double(row);

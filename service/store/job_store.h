@@ -41,6 +41,7 @@ struct task_row {
     int64_t errors[TASK_ERROR_COUNT];
     const char *error_texts[TASK_ERROR_COUNT]; /* the first text of each; NULL for none */
     const char *best_template;                 /* NULL: no trial succeeded, as the next two */
+    int best_version;                          /* best_template's */
     int64_t best_index;
     const char *best_entity; /* JSON text */
     double best_s, best_spread_s, baseline_s;

@@ -13,19 +13,22 @@ static const struct statement insert_task = {
 static const struct statement serve_task = {
     "complete_serve_task",
     "UPDATE tasks SET state = 'succeeded', stop_reason = 'reused', served = $3, template = $4, best_template = $4,"
-    " best_index = $5, best_entity = $6, best_s = $7, best_spread_s = $8, baseline_s = $9, floor_s = $10,"
+    " best_version = $11, best_index = $5, best_entity = $6, best_s = $7, best_spread_s = $8, baseline_s = $9, floor_s "
+    "= $10,"
     " started_at = now(), finished_at = now() WHERE job_id = $1 AND number = $2"};
 static const struct statement begin_task = {
-    "complete_begin_task", "UPDATE tasks t SET state = 'running', template = $3, trials_planned = $4, floor_s = $5,"
-                           " started_at = coalesce(t.started_at, now()) FROM tasks old WHERE t.job_id = $1 "
-                           "AND t.number = $2 AND old.job_id = t.job_id AND old.number = t.number "
-                           "RETURNING old.state <> 'running'"};
+    "complete_begin_task",
+    "UPDATE tasks t SET state = 'running', template = $3, trials_planned = t.stale + $4, floor_s = $5,"
+    " started_at = coalesce(t.started_at, now()) FROM tasks old WHERE t.job_id = $1 "
+    "AND t.number = $2 AND old.job_id = t.job_id AND old.number = t.number "
+    "RETURNING old.state <> 'running'"};
 static const struct statement get_search = {"complete_get_search",
                                             "SELECT state FROM searches WHERE job_id = $1 AND task = $2"};
 static const struct statement end_task = {
-    "complete_end_task", "UPDATE tasks SET state = $3, stop_reason = $4, best_template = $5, best_index = $6,"
-                         " best_entity = $7, best_s = $8, best_spread_s = $9, baseline_s = coalesce($10, baseline_s),"
-                         " search_s = search_s + $11, finished_at = now() WHERE job_id = $1 AND number = $2"};
+    "complete_end_task",
+    "UPDATE tasks SET state = $3, stop_reason = $4, best_template = $5, best_index = $6,"
+    " best_entity = $7, best_s = $8, best_spread_s = $9, baseline_s = coalesce($10, baseline_s),"
+    " search_s = search_s + $11, best_version = $12, finished_at = now() WHERE job_id = $1 AND number = $2"};
 static const struct statement tasks_left = {
     "complete_tasks_left", "SELECT count(*) FROM tasks WHERE job_id = $1 AND state IN ('queued', 'running')"};
 static const struct statement set_result = {
@@ -55,6 +58,7 @@ static int serve(struct pg *pg, const char *job_id, int task, const struct task_
     params_double(&params, served->spread_s);
     params_double(&params, served->baseline_s);
     params_double(&params, served->floor_s > 0 ? served->floor_s : INFINITY);
+    params_int(&params, served->version);
     return pg_run(pg, &serve_task, &params, NULL, error) < 0 ? -1
                                                              : event_add_progress(pg, job_id, task, INFINITY, error);
 }
@@ -177,6 +181,10 @@ static int write_task_end(struct pg *pg, const struct work_item *item, const str
     params_double(&params, best ? tune->best_spread_s : INFINITY);
     params_double(&params, tune->baseline_s);
     params_double(&params, tune->spent_s);
+    if (best)
+        params_int(&params, tune->best_version);
+    else
+        params_text(&params, NULL);
     return pg_run(pg, &end_task, &params, NULL, error);
 }
 

@@ -70,6 +70,7 @@ int queue_yield(struct db *db, const struct claimant *claimant, const struct wor
 struct task_served {
     const char *record; /* JSON text: which */
     const char *template;
+    int version;
     int64_t index;
     const char *entity;                  /* JSON text */
     double cost_s, spread_s, baseline_s; /* baseline INFINITY: not known */
@@ -102,10 +103,21 @@ struct tune_begin {
 int queue_begin_tune(struct db *db, const struct work_item *item, const struct tune_begin *begin, struct arena *arena,
                      const char **ret_state, struct error *error) MUST_CHECK;
 
+/*
+ * The task's search begins anew over other spaces, its templates having changed: `state` is its new one (JSON text),
+ * its best is forgotten.
+ * Of its trials `kept` are of templates that did not change, and count as the new search's first. ERROR_CONFLICT
+ * "templates-differ" after QUEUE_MAX_RENEWALS of them: workers of different versions take turns.
+ */
+#define QUEUE_MAX_RENEWALS 5
+int queue_renew_tune(struct db *db, const struct work_item *item, int64_t kept, const char *state,
+                     struct error *error) MUST_CHECK;
+
 struct tune_result {
     bool succeeded; /* false: no trial did; then best_… are not looked at */
     const char *stop_reason;
     const char *best_template;
+    int best_version;
     int64_t best_index;
     const char *best_entity; /* JSON text */
     double best_s, best_spread_s, baseline_s;
@@ -114,6 +126,10 @@ struct tune_result {
 /* Ends the task. The last one of a job puts its build into the queue, in the same transaction. */
 int queue_complete_tune(struct db *db, const struct work_item *item, const struct tune_result *result,
                         struct error *error) MUST_CHECK;
+
+/* Instead of a build: these tasks (numbers) are to be searched again before there can be one. Ends the build's item. */
+int queue_reopen_tunes(struct db *db, const struct work_item *item, const int *tasks, int n,
+                       struct error *error) MUST_CHECK;
 
 struct build_result {
     const char *result;                 /* JSON text: latency, baseline, error, … */

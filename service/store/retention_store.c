@@ -39,7 +39,7 @@ static const struct statement delete_trials = {
     "retention_trials",
     "WITH victim AS MATERIALIZED (SELECT x.job_id, x.task, x.number FROM tasks t"
     "  JOIN trials x ON x.job_id = t.job_id AND x.task = t.number WHERE t.job_id = ANY($1::uuid[]) AND ($2 OR NOT"
-    "   ((x.template, x.index) IS NOT DISTINCT FROM (t.best_template, t.best_index)"
+    "   ((x.template, x.version, x.index) IS NOT DISTINCT FROM (t.best_template, t.best_version, t.best_index)"
     "    OR EXISTS (SELECT FROM configs c WHERE c.job_id = x.job_id AND c.workload = t.workload"
     "     AND c.template = x.template AND c.index = x.index)"
     "    OR EXISTS (SELECT FROM golden g JOIN golden_configs c ON c.golden = g.number WHERE g.job_id = x.job_id"

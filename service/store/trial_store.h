@@ -34,8 +34,9 @@ struct trial_batch {
 };
 
 /*
- * One transaction: the trials (one whose template and index the task has already is left out), the task's counters and
- * best, the search's state, an event for each trial and one of the progress. Counts as progress of the item.
+ * One transaction: the trials (one whose template, version and index the task has already is left out), the task's
+ * counters and best, the search's state, an event for each trial and one of the progress. Counts as progress of the
+ * item.
  */
 int trial_insert(struct db *db, const struct work_item *item, const struct trial_batch *batch,
                  struct error *error) MUST_CHECK;

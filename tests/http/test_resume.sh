@@ -49,3 +49,32 @@ for tuner in $tuners; do
     ok "$tuner: nothing was measured twice" [ "$twice" = 0 ]
     ok "$tuner: as many trials as planned" [ "$(wc -l <"$work/body")" = "$planned" ]
 done
+
+# Templates that have changed since a search began: what it measured of them stays on record and counts no more, the
+# search begins anew, and of what others found nothing is published. The change is made in what the database remembers.
+sql() {
+    psql -qAt -h "$work/data/run" -U warptune -d warptune -c "$1"
+}
+post "versions: submit" 202 /jobs "{\"model_id\": \"$model\", \"tuner\": {\"name\": \"random\", \"trials\": 9, \"seed\": 5},
+    \"measure\": {\"repeat\": 1, \"min_repeat_ms\": 0}}"
+job=$(field id)
+ok "versions: it begins" recorded 6
+request "versions: pause" 202 -X POST "$api/jobs/$job/pause"
+for _ in $(seq 100); do
+    [ "$(sql "SELECT count(*) FROM queue WHERE job_id = '$job' AND token IS NOT NULL")" = 0 ] && break
+    sleep 0.1
+done
+sql "UPDATE trials SET version = 0, cost_s = 1e-9 WHERE job_id = '$job' AND cost_s IS NOT NULL;
+     UPDATE tasks SET best_version = 0, best_s = 1e-9 WHERE job_id = '$job' AND best_s IS NOT NULL;
+     UPDATE searches SET state = replace(state::text, '\"version\":', '\"version\":1')::json WHERE job_id = '$job'"
+old=$(sql "SELECT count(*) FROM trials WHERE job_id = '$job' AND version = 0")
+ok "versions: there are trials of another version" [ "$old" -ge 6 ]
+request "versions: resume" 202 -X POST "$api/jobs/$job/resume"
+request "versions: the job, waited for" 200 "$api/jobs/$job?wait=100"
+request "versions: the job, waited for again" 200 "$api/jobs/$job?wait=100"
+ok "versions: it succeeded" [ "$(field state)" = succeeded ]
+ok "versions: old trials stay" [ "$(sql "SELECT count(*) FROM trials WHERE job_id = '$job' AND version = 0")" = "$old" ]
+ok "versions: nothing old is the best" [ "$(sql "SELECT count(*) FROM tasks WHERE job_id = '$job' AND (best_version = 0 OR best_s < 1e-8)")" = 0 ]
+ok "versions: each task was searched in full" [ "$(sql "SELECT count(*) FROM tasks t WHERE job_id = '$job'
+    AND trials_planned <> (SELECT count(*) FROM trials x WHERE x.job_id = t.job_id AND x.task = t.number)")" = 0 ]
+ok "versions: the log says so" [ "$(sql "SELECT count(*) > 0 FROM events WHERE job_id = '$job' AND kind = 'log' AND data->>'text' LIKE '%searched%'")" = t ]

@@ -26,7 +26,7 @@ static void finished_job(struct fixture *f, double best_s, char ret_id[UUID_TEXT
         if (task == 0)
             OK(trial_insert(f->db, &item, &(struct trial_batch){&trial, 1, INFINITY, NULL, 0}, &error));
         struct tune_result result = {
-            task < 2, task < 2 ? "trials" : "all_failed", "conv2d.cpu", 7, "[]", best_s, 1e-7, 2e-5, 1};
+            task < 2, task < 2 ? "trials" : "all_failed", "conv2d.cpu", 4, 7, "[]", best_s, 1e-7, 2e-5, 1};
         OK(queue_complete_tune(f->db, &item, &result, &error));
     }
     struct work_item build = fixture_claim(f);
@@ -74,7 +74,7 @@ Test(golden, it_is_a_copy_of_what_the_job_found) {
     cr_expect_eq(rows[0].configs[0].index, 7);
     cr_expect_eq(rows[0].configs[0].count, 2);
     cr_expect_eq(rows[0].configs[0].cost_s, 1e-5);
-    cr_expect_eq(rows[0].configs[1].version, 0, "no trial says with which version");
+    cr_expect_eq(rows[0].configs[1].version, 4);
     cr_expect_eq(count_now(&f, "cpu/other/8"), 0);
     fixture_close(&f);
 }

@@ -5,9 +5,18 @@
 
 #include "service/store/listener.h"
 #include "service/base/clock.h"
+#include "service/store/trial_store.h"
 
-static const struct tune_result tuned = {true, "trials", "conv2d.cpu", 7,  "[[\"tile\",\"ot\",4]]",
-                                         1e-5, 1e-7,     2e-5,         1.5};
+static const struct tune_result tuned = {.succeeded = true,
+                                         .stop_reason = "trials",
+                                         .best_template = "conv2d.cpu",
+                                         .best_version = 3,
+                                         .best_index = 7,
+                                         .best_entity = "[[\"tile\",\"ot\",4]]",
+                                         .best_s = 1e-5,
+                                         .best_spread_s = 1e-7,
+                                         .baseline_s = 2e-5,
+                                         .spent_s = 1.5};
 
 static struct work_item claim_as(struct fixture *f, const char *kind, const char *key, const char *label,
                                  double lease_s) {
@@ -337,6 +346,7 @@ Test(queue, the_last_task_of_a_job_brings_its_build) {
     cr_expect_eq(task->state, JOB_SUCCEEDED);
     cr_expect_eq(task->trials_planned, 50);
     cr_expect_str_eq(task->template, "conv2d.cpu");
+    cr_expect_eq(task->best_version, 3);
     cr_expect_eq(task->best_index, 7);
     cr_expect_str_eq(task->best_entity, "[[\"tile\",\"ot\",4]]");
     cr_expect_eq(task->best_s, 1e-5);
@@ -352,6 +362,72 @@ Test(queue, the_last_task_of_a_job_brings_its_build) {
     OK(blob_delete(f.db, so, &error));
     int64_t bytes;
     OK(blob_size(f.db, so, &bytes, &error)); /* the job refers to it */
+    fixture_close(&f);
+}
+
+Test(queue, a_task_is_searched_anew_a_bounded_number_of_times) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char id[UUID_TEXT];
+    const char *state;
+    add_job(&f, "cpu", NULL, 0, id);
+    fixture_plan(&f, 1);
+    struct work_item item = fixture_claim(&f);
+    struct tune_begin begin = {"conv2d.cpu", 50, 0};
+    OK(queue_begin_tune(f.db, &item, &begin, f.arena, &state, &error));
+    struct trial_row rows[3];
+    for (int i = 0; i < 3; i++)
+        rows[i] = (struct trial_row){.template = i ? "conv2d.cpu" : "other.cpu",
+                                     .version = 1,
+                                     .index = i,
+                                     .entity = "[]",
+                                     .cost_s = 1e-5,
+                                     .costs_s = (const double[]){1e-5},
+                                     .n_costs = 1};
+    OK(trial_insert(f.db, &item, &(struct trial_batch){rows, 3, 2e-5, "{\"a\":1}", 1}, &error));
+    OK(queue_renew_tune(f.db, &item, 1, "{\"a\":2}", &error));
+    OK(queue_begin_tune(f.db, &item, &begin, f.arena, &state, &error));
+    cr_expect_str_eq(state, "{\"a\":2}");
+    const struct task_row *task = &fixture_get(&f, id)->tasks[0];
+    cr_expect_null(task->best_template);
+    cr_expect_eq(task->best_s, INFINITY);
+    cr_expect_eq(task->baseline_s, INFINITY);
+    cr_expect_eq(task->trials_done, 3);
+    cr_expect_eq(task->trials_planned, 52, "two of the three are not the new search's");
+    rows[1].version = 2; /* another kernel now */
+    rows[1].cost_s = 3e-5;
+    OK(trial_insert(f.db, &item, &(struct trial_batch){rows, 2, INFINITY, NULL, 1}, &error));
+    task = &fixture_get(&f, id)->tasks[0];
+    cr_expect_eq(task->trials_done, 4, "the one that was there is not there twice");
+    cr_expect_eq(task->best_version, 2);
+    for (int i = 1; i < QUEUE_MAX_RENEWALS; i++)
+        OK(queue_renew_tune(f.db, &item, 0, "{}", &error));
+    FAILS(queue_renew_tune(f.db, &item, 0, "{}", &error), "templates-differ");
+    fixture_close(&f);
+}
+
+Test(queue, tasks_that_are_searched_again_come_before_the_build) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char id[UUID_TEXT];
+    add_job(&f, "cpu", NULL, 0, id);
+    fixture_plan(&f, 2);
+    struct work_item first = fixture_claim(&f), second = fixture_claim(&f);
+    OK(queue_complete_tune(f.db, &first, &tuned, &error));
+    OK(queue_complete_tune(f.db, &second, &tuned, &error));
+    struct work_item build = fixture_claim(&f);
+    cr_assert_eq(build.kind, WORK_BUILD);
+    OK(queue_reopen_tunes(f.db, &build, &(int){1}, 1, &error));
+    struct work_item again = fixture_claim(&f);
+    cr_assert_eq(again.kind, WORK_TUNE);
+    cr_expect_eq(again.task, 1);
+    cr_expect_eq(fixture_claim(&f).id, 0, "neither the other task nor the build");
+    struct job_row *job = fixture_get(&f, id);
+    cr_expect_eq(job->state, JOB_RUNNING);
+    cr_expect_eq(job->tasks[0].state, JOB_SUCCEEDED);
+    cr_expect_null(job->tasks[1].best_template);
+    OK(queue_complete_tune(f.db, &again, &tuned, &error));
+    cr_expect_eq(fixture_claim(&f).kind, WORK_BUILD);
     fixture_close(&f);
 }
 

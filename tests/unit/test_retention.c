@@ -46,7 +46,7 @@ static void make_job(struct fixture *f, const char *id, const char *state, const
         "VALUES (%s, " MODEL(
             1) ", '%s', 'cpu', 'cpu/x', '{}', %s, 3 * %d + 1);"
                "INSERT INTO tasks (job_id, number, workload, name, count, flops, bytes, trials_planned, best_template,"
-               " best_index) VALUES (%s, 0, 'dense(a)', 'fc', 1, 1, 1, 10, 't', 1);"
+               " best_version, best_index) VALUES (%s, 0, 'dense(a)', 'fc', 1, 1, 1, 10, 't', 1, 1);"
                "INSERT INTO events (job_id, number, kind, data) SELECT %s, i, CASE WHEN i = 0 THEN 'state'"
                " ELSE (ARRAY['log', 'trial', 'progress'])[1 + i %% 3] END, '{}' FROM generate_series(0, 3 * %d) i;"
                "INSERT INTO trials (job_id, task, number, template, version, index, entity, error_no, costs_s, build_s,"

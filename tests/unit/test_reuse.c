@@ -59,7 +59,7 @@ static void searched(struct fixture *f, int trials, const char *reason, char ret
                                      .cost_s = cost,
                                      .finished_us = 1796095440123456};
     OK(trial_insert(f->db, &item, &(struct trial_batch){rows, trials, INFINITY, NULL, 0}, &error));
-    struct tune_result result = {true, reason, TEMPLATE, 7, "[]", 1e-5, 1e-7, 2e-5, 1};
+    struct tune_result result = {true, reason, TEMPLATE, 1, 7, "[]", 1e-5, 1e-7, 2e-5, 1};
     OK(queue_complete_tune(f->db, &item, &result, &error));
     item = fixture_claim(f);
     OK(queue_complete_build(f->db, &item, &(struct build_result){"{}", NULL, NULL}, &error));
@@ -169,7 +169,7 @@ Test(reuse, another_version_of_the_template_does_not_serve) {
 /* A job of two tasks, the first of them served. */
 static void plan_served(struct fixture *f, int n_tasks, char ret_id[UUID_TEXT]) {
     struct error error;
-    static const struct task_served served = {"{\"job_id\":null}", TEMPLATE, 7, "[]", 1e-5, 1e-7, INFINITY, 2e-6};
+    static const struct task_served served = {"{\"job_id\":null}", TEMPLATE, 1, 7, "[]", 1e-5, 1e-7, INFINITY, 2e-6};
     struct task_new tasks[] = {{CONV, "a", 1, 1, 1, 0, &served}, {"dense(c)", "fc", 1, 1, 1, 9, NULL}};
     fixture_job(f, fixture_model(f, "other")->id, ret_id);
     struct work_item item = fixture_claim(f);

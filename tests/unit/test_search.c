@@ -172,6 +172,46 @@ Test(search, continues_from_its_saved_state_without_repeating) {
     arena_free(s.arena);
 }
 
+Test(search, begins_anew_where_the_templates_are_others) {
+    struct subject s;
+    static const struct tuner_class *const tuners[] = {&tuner_random, &tuner_gridsearch, &tuner_ga, &tuner_xgb,
+                                                       &tuner_auto};
+    for (size_t t = 0; t < ARRAY_COUNT(tuners); t++) {
+        make_subject(&s, tuners[t], 1000000, 9);
+        struct search *before = search_new(&s.options);
+        struct point point[8];
+        struct measured kept[5];
+        struct error error;
+        int n = search_next(before, point, 8), *times = calloc((size_t)s.space->size, sizeof *times);
+        cr_assert_eq(n, 8);
+        for (int i = 0; i < n; i++)
+            search_record(before, point[i], TRIAL_OK, cost_of(point[i].index));
+        struct json_object *state = search_save(before);
+        cr_expect(search_continues(before, state));
+        s.template.version++;
+        struct search *after = search_new(&s.options);
+        cr_expect_not(search_continues(after, state), "%s", tuners[t]->name);
+        for (int i = 0; i < 5; i++) /* without the first, which is the baseline */
+            kept[i] = (struct measured){point[i + 1], cost_of(point[i + 1].index)};
+        cr_assert_eq(search_renew(after, kept, 5, &error), 0, "%s", error.text);
+        cr_expect_eq(search_progress(after)->done, 5);
+        cr_assert_eq(search_next(after, point, 1), 1);
+        cr_expect_eq(point[0].index, 9, "%s", tuners[t]->name);
+        times[9]++;
+        search_record(after, point[0], TRIAL_OK, cost_of(9));
+        run_to_end(after, 4, times, false);
+        for (int i = 0; i < 5; i++)
+            cr_expect_eq(times[kept[i].point.index]++, 0, "%s", tuners[t]->name);
+        for (int64_t i = 0; i < s.space->size; i++)
+            cr_expect_eq(times[i], 1, "%s", tuners[t]->name);
+        json_object_put(state);
+        search_free(before);
+        search_free(after);
+        free(times);
+        arena_free(s.arena);
+    }
+}
+
 Test(tuner, unknown_name_is_refused_with_the_list) {
     const struct tuner_class *tuner;
     struct error error;
