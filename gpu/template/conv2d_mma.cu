@@ -35,9 +35,9 @@
  * The shape is a struct of ints: either constants, or arguments of the kernel, so that one compile serves every shape.
  *
  * In front of this text: struct shape, SHAPE_PARAMS (nothing, or «, int arg_h, …») and SHAPE_VALUES; the tiling; VEC,
- * FOURS (the output's channels come in fours), BLOCKED, TAPS (more than one), MASKS (they are at most 32, and BLOCKED),
- * ASYNC, EARLY (the kernel may begin before the one ahead has ended), CLUSTER (1: none), SPLIT, CONSTANTS, CHECK_COLUMNS
- * (some tap may lie left or right of the image); wt_act(), for activations that are more than bounds.
+ * FOURS (the output's channels come in fours), BLOCKED, TAPS (more than one), ASYNC, EARLY (the kernel may begin before
+ * the one ahead has ended), CLUSTER (1: none), SPLIT, CONSTANTS, CHECK_COLUMNS (some tap may lie left or right of the
+ * image); wt_act(), for activations that are more than bounds.
  */
 
 #define INLINE __device__ static __forceinline__
@@ -260,9 +260,6 @@ INLINE void advance_step(const struct shape &s, struct digits &at) {
 /* A pixel's corner of the input: where its first tap reads. Rows far above the image stand for no pixel at all. */
 struct corner {
     int y, x, offset;
-#if MASKS
-    unsigned taps; /* a bit for each that is in the image */
-#endif
 };
 
 INLINE struct corner corner_of(const struct shape &s, int pixel, int group) {
@@ -276,47 +273,16 @@ INLINE struct corner corner_of(const struct shape &s, int pixel, int group) {
     return at;
 }
 
-#if MASKS
-#define UNROLL_TAPS (CONSTANTS ? 32 : 1)
-
-/* A thread's corners all at once, so that they need not wait for one another. */
-INLINE void mask_taps(const struct shape &s, struct corner (&corners)[PATCH_LOADS]) {
-    unsigned columns[PATCH_LOADS];
-#pragma unroll
-    for (int i = 0; i < PATCH_LOADS; i++)
-        corners[i].taps = columns[i] = 0;
-#pragma unroll UNROLL_TAPS
-    for (int row = 0; row < s.kh; row++)
-#pragma unroll
-        for (int i = 0; i < PATCH_LOADS; i++)
-            corners[i].taps |= ((unsigned)(corners[i].y + row * s.dh) < (unsigned)s.h ? 1u : 0u) << row * s.kw;
-#pragma unroll UNROLL_TAPS
-    for (int column = 0; column < s.kw; column++)
-#pragma unroll
-        for (int i = 0; i < PATCH_LOADS; i++)
-            columns[i] |=
-                (!CHECK_COLUMNS || (unsigned)(corners[i].x + column * s.dw) < (unsigned)s.w ? 1u : 0u) << column;
-#pragma unroll
-    for (int i = 0; i < PATCH_LOADS; i++)
-        corners[i].taps *= columns[i]; /* those of the columns, in each row's place */
-}
-#endif
-
 /* The element of the input at k of a pixel's patch, and whether there is one. */
 INLINE bool patch_at(const struct shape &s, const struct corner &corner, const struct digits &k, int &ret_offset) {
     const int down = k.row * s.dh, right = k.column * s.dw;
     const int offset = corner.offset + (down * s.row_stride + right * s.c + k.before + k.channel);
-#if MASKS
-    ret_offset = offset;
-    return (corner.taps & 1u << (k.row * s.kw + k.column)) != 0;
-#else
     bool inside = (unsigned)(corner.y + down) < (unsigned)s.h && k.before < s.depth;
 #if CHECK_COLUMNS
     inside = inside && (unsigned)(corner.x + right) < (unsigned)s.w;
 #endif
     ret_offset = inside ? offset : 0;
     return inside;
-#endif
 }
 
 #if !PATCH_ASYNC
@@ -694,9 +660,6 @@ extern "C" __global__ void IN_CLUSTER __launch_bounds__(THREADS)
 #pragma unroll
     for (int i = 0; i < PATCH_LOADS; i++)
         walk.corners[i] = corner_of(s, blockIdx.x * BP + tid / CHUNKS + i * (THREADS / CHUNKS), group);
-#if MASKS
-    mask_taps(s, walk.corners);
-#endif
 
     /* Weights are the same in every run, so the first ones need not wait; nothing else may come before this. */
 #if EARLY

@@ -25,7 +25,6 @@ struct conv2d_mma {
     int64_t depth;                      /* channels of a tap as k counts them: odd numbers are rounded up to fours */
     int64_t k, steps, tiles_p, tiles_c; /* of one group; tiles_p of all */
     bool blocked;                       /* k goes through the taps of bk channels before the next ones */
-    bool masks;                         /* a pixel's taps that are in the image are bits of a word */
     bool fours, half_bias, check_columns, taps;
     int64_t patch_loads, weight_loads; /* a thread's 16-byte chunks of a step */
     int64_t shared_bytes, registers;   /* of a CTA; of a thread, estimated */

@@ -19,7 +19,6 @@
 #define ASYNC_SM 80
 #define CLUSTER_SM 90
 #define EARLY_SM 90
-#define MOST_MASKED_TAPS 32
 #define MAX_SCRATCH (512LL << 20)
 #define MAX_REGISTERS 232 /* as estimated: beyond, NVRTC 13 needs all 255 and spills */
 #define MANY_PIXELS 2048  /* from which on tiles of 256, with asynchronous copies, can fill a device */
@@ -193,7 +192,6 @@ struct conv2d_mma conv2d_mma_of(const struct workload *workload, const struct ta
     t.tiles_p = ceil_div(t.pixels, t.bp);
     t.tiles_c = ceil_div(s->kg, t.bc);
     t.blocked = s->cg % t.bk == 0;
-    t.masks = t.blocked && s->kh * s->kw <= MOST_MASKED_TAPS;
     t.fours = s->kg % 4 == 0;
     t.half_bias = s->bias_in >= 0 && workload->in[s->bias_in].dtype == DTYPE_F16;
     t.check_columns = !t.constants || s->pad_w != 0 || (s->ow - 1) * s->sw + (s->kw - 1) * s->dw >= s->w;
@@ -244,7 +242,7 @@ int conv2d_mma_check(const struct conv2d_mma *t, const struct target *target, st
 
 const struct template conv2d_mma_cuda = {
     .name = "conv2d_mma.cuda",
-    .version = 1,
+    .version = 2,
     .device = "cuda",
     .serves = serves,
     .space = make_space,

@@ -92,7 +92,6 @@ static void define_tiling(struct buf *source, const struct conv2d_mma *t) {
     define(source, "FOURS", t->fours);
     define(source, "BLOCKED", t->blocked);
     define(source, "TAPS", t->taps);
-    define(source, "MASKS", t->masks);
     define(source, "ASYNC", t->async);
     define(source, "EARLY", t->early);
     define(source, "CLUSTER", t->cluster ? t->parts : 1);
