@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Speeds on a GPU host, one JSON line each: ResNet-18 tuned in FP32 through the server, cold and with the bank warm, the
-# same job again, and the layers beside cuDNN's best.
+# same job again, and the layers beside cuDNN's best; tuned in FP16; the modules beside cuDNN in one graph.
 #
 # usage: gpu.sh PROGRAM [TRIALS]      a GPU with driver and NVRTC; for the comparison with cuDNN, python3 with PyTorch.
 #                                     OUT=DIR keeps the jobs' answers there
@@ -57,17 +57,29 @@ tune() {
     curl -fsS "$url/v1/jobs/$job/records?format=json" >"$out/$1.records"
 }
 
+has_torch() {
+    python3 -c 'import torch, torchvision' 2>/dev/null
+}
+
+# latency NAME NETWORK PRECISION: of the last job's module, and of cuDNN's graph of the same network
+latency() {
+    curl -fsS -o "$out/module.so" "$url/v1/jobs/$job/module?format=so"
+    "$program" run "$out/module.so" --repeat 500 | tr -d '\n' | sed "s/^{/{\"bench\": \"$1\", /"
+    echo
+    rm -f "$out/module.so"
+    ! has_torch || python3 "$here/cudnn_latency.py" "$2" 1 "$3"
+}
+
 start "$work/cold"
 tune gpu_job_cold ''
 stop
 "$program" bank --data-dir "$work/warm" | sed 's/^/# /'
 start "$work/warm"
 tune gpu_job_bank_warm ''
-curl -fsS -o "$out/module.so" "$url/v1/jobs/$job/module?format=so"
-"$program" run "$out/module.so" --repeat 500 | tr -d '\n' | sed 's/^{/{"bench": "gpu_module", /'
-echo
-rm -f "$out/module.so"
-if python3 -c 'import torch' 2>/dev/null; then
+latency gpu_module resnet18 fp32
+tune gpu_job_fp16 ', "precision": "fp16"'
+latency gpu_module_fp16 resnet18 fp16
+if has_torch; then
     python3 "$here/cudnn_layers.py" "$out/gpu_job_bank_warm.json"
 else
     echo '{"bench": "layers_sum", "skipped": "python3 with PyTorch is not there"}'
