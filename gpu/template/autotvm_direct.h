@@ -68,6 +68,8 @@ int autotvm_direct_check(const struct autotvm_direct *direct, const struct targe
                          struct error *error) MUST_CHECK;
 int autotvm_direct_render(const struct autotvm_direct *direct, const struct target *target, struct arena *arena,
                           struct program **ret, struct error *error) MUST_CHECK;
+/* Seconds; INFINITY where autotvm_direct_check refuses it. */
+double autotvm_direct_estimate(const struct autotvm_direct *direct, const struct target *target);
 /* A configuration that can be, from the shapes: of a few tile sizes, the largest that gives every SM a block. */
 int64_t autotvm_direct_fallback(const struct direct_kind *kind, const struct conv2d_shape *shape,
                                 const struct target *target, const struct space *space);

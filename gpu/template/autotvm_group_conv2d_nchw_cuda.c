@@ -64,6 +64,12 @@ static int render(const struct workload *workload, const struct target *target, 
     return autotvm_direct_render(&direct, target, arena, ret, error);
 }
 
+static double estimate(const struct workload *workload, const struct target *target, const struct space *space,
+                       int64_t index) {
+    struct autotvm_direct direct = direct_of(workload, space, index);
+    return autotvm_direct_estimate(&direct, target);
+}
+
 static void nest(const struct workload *workload, const struct target *target, const struct space *space, int64_t index,
                  struct loop_nest *ret) {
     struct autotvm_direct direct = direct_of(workload, space, index);
@@ -81,5 +87,6 @@ const struct template autotvm_group_conv2d_nchw_cuda = {
     .render = render,
     .dtypes = DTYPE_BIT(DTYPE_F32),
     .by_name = true,
+    .estimate = estimate,
     .nest = nest,
 };

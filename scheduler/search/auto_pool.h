@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * auto_pool.h: the candidates of a search in the order of their estimates: what a hard limit rules out is left out; of
- * a space too large to list there is a sample. A template without an estimate gives its points in a random order.
+ * a space too large to list there is a sample, and what a descent by the estimate passes from the best of it. A
+ * template without an estimate gives its points in a random order.
  */
 #ifndef WARPTUNE_SEARCH_AUTO_POOL_H
 #define WARPTUNE_SEARCH_AUTO_POOL_H

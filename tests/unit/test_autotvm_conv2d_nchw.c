@@ -7,6 +7,7 @@
 #include <elf.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/device/device.h"
@@ -193,6 +194,37 @@ static void check_renders(const struct record *record) {
 
 Test(autotvm_conv2d_nchw, published_records_render) {
     cr_assert_eq(for_records(NULL, check_renders), 202);
+}
+
+/* Of 500 points that can be, how many the estimate puts before a published record, which took long searches. */
+static int better_than_published[202], n_ranked;
+
+static void rank_estimate(const struct record *record) {
+    struct subject subject = subject_of_record(record);
+    const struct template *template = subject.template;
+    double own = template->estimate(subject.workload, &subject.target, subject.space, record->index);
+    int points = 0, better = 0;
+    struct rng rng;
+    rng_seed(&rng, 11);
+    cr_assert(isfinite(own));
+    while (points < 500) {
+        int64_t index = (int64_t)rng_below(&rng, (uint64_t)subject.space->size);
+        double seconds = template->estimate(subject.workload, &subject.target, subject.space, index);
+        points += isfinite(seconds);
+        better += seconds < own;
+    }
+    better_than_published[n_ranked++] = better;
+    arena_free(subject.arena);
+}
+
+static int ascending(const void *a, const void *b) {
+    return *(const int *)a - *(const int *)b;
+}
+
+Test(autotvm_conv2d_nchw, the_estimate_puts_published_records_in_front) {
+    cr_assert_eq(for_records(NULL, rank_estimate), 202);
+    qsort(better_than_published, 202, sizeof better_than_published[0], ascending);
+    cr_expect_lt(better_than_published[101], 25, "half of them are in the first %d of 500", better_than_published[101]);
 }
 
 /* ---- spaces ---- */

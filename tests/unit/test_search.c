@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "scheduler/search/auto_pool.h"
 #include "scheduler/search/permutation.h"
 #include "scheduler/search/search.h"
 #include "service/base/json.h"
@@ -210,6 +211,39 @@ Test(search, begins_anew_where_the_templates_are_others) {
         free(times);
         arena_free(s.arena);
     }
+}
+
+/* Least where each knob has its 5th candidate. */
+static double knobs_away(const struct workload *workload, const struct target *target, const struct space *space,
+                         int64_t index) {
+    int64_t digit[SPACE_MAX_KNOBS];
+    double away = 1;
+    (void)workload;
+    (void)target;
+    space_digits(space, index, digit);
+    for (int k = 0; k < space->n_knobs; k++)
+        away += (double)llabs(digit[k] - 5);
+    return away;
+}
+
+Test(auto_pool, of_a_space_too_large_to_list_it_finds_what_the_estimate_likes_best) {
+    struct arena *arena = arena_new(0);
+    struct space *space = space_new(arena);
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
+    for (int k = 0; k < 6; k++)
+        space_split(space, names[k], 64, 3); /* 28 candidates each */
+    struct template template = {.name = "synthetic", .estimate = knobs_away};
+    struct domain domain = {.template = &template, .space = space};
+    struct tuner_options options = {.domains = &domain, .n_domains = 1, .seed = 3};
+    struct auto_pool pool;
+    auto_pool_init(&pool, &options);
+    cr_assert_gt(pool.n, 10000);
+    cr_assert_gt(space->size, 100000000);
+    cr_expect_float_eq(pool.points[0].estimate_s, 1, 1e-9);
+    for (int i = 1; i < pool.n; i++)
+        cr_assert_leq(pool.points[i - 1].estimate_s, pool.points[i].estimate_s);
+    auto_pool_free(&pool);
+    arena_free(arena);
 }
 
 Test(tuner, unknown_name_is_refused_with_the_list) {
