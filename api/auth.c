@@ -4,10 +4,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include <openssl/crypto.h>
 
+#include "api/fields.h"
 #include "api/server.h"
 #include "service/base/clock.h"
 
@@ -156,15 +156,11 @@ static enum scope scope_of(const struct route *route) {
 }
 
 static int read_credential(struct request *request, struct error *error) {
-    static const char scheme[] = "Bearer ";
     const char *header = request_header(request, "Authorization");
     if (!header)
         return 0;
-    if (strncasecmp(header, scheme, strlen(scheme)) != 0)
-        return token_invalid(error);
-    const char *token = header + strlen(scheme);
-    token += strspn(token, " ");
-    if (!secret_token_valid(token))
+    const char *token = field_bearer(header);
+    if (!token)
         return token_invalid(error);
     sha256_of(token, strlen(token), request->credential.sha256);
     return 0;

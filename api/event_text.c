@@ -25,9 +25,7 @@ static long count_of(struct json_object *object, const char *field) {
 }
 
 /* A line break in the data would end its line; between the tokens of JSON a space means the same. */
-static void write_one_line(struct buf *out, const char *data) {
-    size_t from = out->len;
-    buf_puts(out, data);
+static void make_one_line(struct buf *out, size_t from) {
     for (size_t at = from; at < out->len; at++)
         if (out->data[at] == '\n' || out->data[at] == '\r')
             out->data[at] = ' ';
@@ -41,21 +39,31 @@ static bool has_line(struct json_object *object) {
     return running && count_of(object, "trials_done") > 0;
 }
 
-static void write_progress(struct buf *out, const char *data) {
+/* The progress line; nothing when the event has none. */
+static void write_line(struct buf *out, const char *data) {
     struct json_object *object CLEANUP(json_put_p) = parse(data);
     char line[200];
-    if (!has_line(object)) {
-        write_one_line(out, data);
+    if (!has_line(object))
         return;
-    }
     snprintf(line, sizeof line, "[Task %2ld/%2ld] Current/Best: %.2f/%.2f GFLOPS | Progress: (%ld/%ld) | %.2f s",
              count_of(object, "task") + 1, count_of(object, "tasks"), number_of(object, "current_gflops"),
              number_of(object, "best_gflops"), count_of(object, "trials_done"), count_of(object, "trials_planned"),
              number_of(object, "elapsed_s"));
-    buf_putc(out, '{');
-    write_members(out, data);
     write_text(out, "line", line);
+}
+
+static void write_data(struct buf *out, const struct event_row *event) {
+    size_t from = out->len;
+    buf_putc(out, '{');
+    if (event->job_id) {
+        write_text(out, "job_id", event->job_id);
+        write_int(out, "event", event->job_number);
+    }
+    write_members(out, event->data);
+    if (strcmp(event->kind, "progress") == 0)
+        write_line(out, event->data);
     buf_putc(out, '}');
+    make_one_line(out, from);
 }
 
 static bool ends_job(const char *data) {
@@ -69,10 +77,7 @@ static bool ends_job(const char *data) {
 
 void event_write(struct buf *out, const struct event_row *event, bool *ended) {
     buf_printf(out, "id: %lld\nevent: %s\ndata: ", (long long)event->number, event->kind);
-    if (strcmp(event->kind, "progress") == 0)
-        write_progress(out, event->data);
-    else
-        write_one_line(out, event->data);
+    write_data(out, event);
     buf_puts(out, "\n\n");
     if (strcmp(event->kind, "state") == 0)
         *ended = ends_job(event->data);

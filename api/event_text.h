@@ -9,8 +9,9 @@
 #include "service/store/event_store.h"
 
 /*
- * id, event, data and a blank line. The data of `progress` gets a field more, `line`: AutoTVM's progress line. A
- * `state` event sets *ended to whether the job is in a state that ends it.
+ * id, event, data and a blank line. The data of `progress` gets a field more, `line`: AutoTVM's progress line; that of
+ * a project's event begins with `job_id` and `event`, its number there. A `state` event sets *ended to whether the job
+ * is in a state that ends it.
  */
 void event_write(struct buf *out, const struct event_row *event, bool *ended);
 /* The last event of a stream: {"state": …}. It has no id: there is nothing to resume after it. */

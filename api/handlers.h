@@ -7,8 +7,9 @@
 
 route_handler model_upload, model_page, model_show, model_file, model_remove; /* models.c */
 route_handler model_tasks;                                                    /* model_tasks.c */
-route_handler job_submit, job_page, job_show, job_events;                     /* jobs.c */
+route_handler job_submit, job_page, job_show;                                 /* jobs.c */
 route_handler job_do_cancel, job_do_pause, job_do_resume, job_do_retry;       /* jobs.c */
+route_handler job_events, project_events;                                     /* events.c */
 route_handler delivery_page, delivery_send_again;                             /* webhooks.c */
 route_handler job_log, job_config, job_module;                                /* job_results.c */
 route_handler job_records;                                                    /* job_records.c */

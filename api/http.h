@@ -120,9 +120,10 @@ struct response {
     const char *etag; /* quoted; optional, for RESPONSE_TEXT too */
     /* RESPONSE_EVENTS and RESPONSE_WAIT */
     const char *job_id;
-    int64_t after; /* EVENTS: the last event that the client has */
-    bool ended;    /* EVENTS: the job has ended already */
-    uint64_t seen; /* WAIT: hub_generation before the handler looked */
+    const char *project_id; /* EVENTS: of all its jobs; job_id is NULL then */
+    int64_t after;          /* EVENTS: the last event that the client has */
+    bool ended;             /* EVENTS: the job has ended already */
+    uint64_t seen;          /* WAIT: hub_generation before the handler looked */
 };
 
 /* A buffer that goes with the request. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hub.h: who waits for which job: sleeping requests by job id, woken by PostgreSQL's notifications.
+ * hub.h: who waits for which job: sleeping requests by job id, woken by PostgreSQL's notifications. A project's id does
+ * as well: it is told of each change of the project's jobs.
  *
  * A thread of the hub's own listens on the database's channel and keeps the deadlines. The order that loses no wake-up:
  * read hub_generation, look at the job, then hub_wait with that generation; a change between is seen at once. Waking

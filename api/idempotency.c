@@ -4,24 +4,21 @@
 #include <string.h>
 
 #include "api/exchange.h"
+#include "api/fields.h"
 #include "api/handlers.h"
 #include "api/reservations.h"
 #include "service/base/json.h"
 #include "service/base/log.h"
 
-enum { MOST_KEY = 255, MOST_KEPT = 8 << 20 };
+enum { MOST_KEPT = 8 << 20 };
 
 /* ---- the request ---- */
 
-static int read_key(const struct request *request, const char *key, struct error *error) {
-    size_t len = strlen(key);
-    bool printable = request_header_count(request, "Idempotency-Key") == 1;
-    for (size_t i = 0; i < len; i++)
-        printable &= key[i] >= 0x20 && key[i] <= 0x7e;
-    if (printable && len > 0 && len <= MOST_KEY)
+static int check_key(const struct request *request, const char *key, struct error *error) {
+    if (request_header_count(request, "Idempotency-Key") == 1 && field_is_idempotency_key(key))
         return 0;
     return error_set(error, ERROR_INVALID, "bad-header", "Idempotency-Key",
-                     "An Idempotency-Key is 1 to %d printable ASCII characters, given once.", MOST_KEY);
+                     "An Idempotency-Key is 1 to %d printable ASCII characters, given once.", IDEMPOTENCY_KEY_MOST);
 }
 
 static void hash_text(struct sha256 *hash, const char *text) {
@@ -133,7 +130,7 @@ int idempotency_handle(struct request *request, struct response *ret, struct err
         strcmp(request->method, MHD_HTTP_METHOD_POST) == 0 ? request_header(request, "Idempotency-Key") : NULL;
     if (!text || request->route->handle == token_make) /* a secret is not kept to be shown again */
         return request->route->handle(request, ret, error);
-    if (read_key(request, text, error) < 0)
+    if (check_key(request, text, error) < 0)
         return -1;
     struct idempotency_key *key = arena_alloc(request->arena, sizeof *key);
     key->scope =

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jobs.c: tuning jobs: submit, list, look or wait, follow, and the moves that a client may ask for. */
-#include <errno.h>
+/* jobs.c: tuning jobs: submit, list, look or wait, and the moves that a client may ask for. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@
 #include "service/base/json.h"
 #include "service/base/webhook_sign.h"
 
-enum { MOST_JOB = 64 << 20, MOST_LIST = 256 << 20, MOST_WAIT_S = 300, MOST_EVENT_DIGITS = 18 };
+enum { MOST_JOB = 64 << 20, MOST_LIST = 256 << 20, MOST_WAIT_S = 300 };
 
 static int answer_job(struct request *request, struct response *ret, int status, const struct job_row *job,
                       struct error *error) {
@@ -185,42 +184,6 @@ int job_show(struct request *request, struct response *ret, struct error *error)
         return -1;
     return wait_s || by_end ? look_at_job(request, ret, wait_s, by_end, error)
                             : answer_by_id(request, ret, 200, request->params[0], error);
-}
-
-/* ---- follow ---- */
-
-/* Where the client was: Last-Event-ID when it comes again by itself, else `after`. */
-static int read_after(const struct request *request, int64_t *ret, struct error *error) {
-    const char *text = request_header(request, "Last-Event-ID");
-    if (request_query_int(request, "after", 0, INT64_C(1) << 53, 0, ret, error) < 0)
-        return -1;
-    if (!text || !*text)
-        return 0;
-    char *end;
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end || errno || end - text > MOST_EVENT_DIGITS)
-        return error_set(error, ERROR_INVALID, "bad-header", "Last-Event-ID",
-                         "Last-Event-ID is '%.40s', but must be the number of an event.", text);
-    *ret = number;
-    return 0;
-}
-
-int job_events(struct request *request, struct response *ret, struct error *error) {
-    struct job_row *job;
-    int64_t after;
-    if (read_after(request, &after, error) < 0 || hub_check(request->api->hub, error) < 0 ||
-        job_get(request->api->db, request->params[0], request->arena, &job, error) < 0)
-        return -1;
-    *ret = (struct response){.kind = RESPONSE_EVENTS,
-                             .status = 200,
-                             .content_type = "text/event-stream",
-                             .job_id = request->params[0],
-                             .after = after < job->last_event ? after : job->last_event,
-                             .ended = job_state_ended(job->state),
-                             .fd = -1};
-    response_header(request, ret, "X-Accel-Buffering", "no");
-    return 0;
 }
 
 /* ---- moves ---- */

@@ -2,6 +2,7 @@
 /* operations.c: is it alive, is it ready, how is it doing. */
 #include "api/device_metrics.h"
 #include "api/handlers.h"
+#include "api/queue_metrics.h"
 #include "api/server.h"
 #include "api/stats.h"
 #include "service/base/clock.h"
@@ -86,10 +87,11 @@ static void put_retention(struct buf *out, const struct retention_stats *stats) 
 static int put_stored(struct buf *out, struct db *db, struct arena *arena, struct error *error) {
     int64_t jobs[JOB_STATE_COUNT];
     struct queue_depth depth;
+    struct queue_waits waits;
     struct worker_row *workers;
     int n_workers;
     if (db_ping(db, error) < 0 || job_counts(db, jobs, error) < 0 || queue_depth(db, &depth, error) < 0 ||
-        worker_list(db, arena, &workers, &n_workers, error) < 0)
+        queue_waits(db, arena, &waits, error) < 0 || worker_list(db, arena, &workers, &n_workers, error) < 0)
         return -1;
     describe(out, "jobs", "gauge", "Jobs by state.");
     for (int i = 0; i < JOB_STATE_COUNT; i++)
@@ -100,6 +102,7 @@ static int put_stored(struct buf *out, struct db *db, struct arena *arena, struc
     put(out, "queue_items", "state", "held", depth.held);
     describe(out, "queue_oldest_seconds", "gauge", "How long the work item that waits longest has waited.");
     buf_printf(out, "warptune_queue_oldest_seconds %.3f\n", depth.oldest_s);
+    queue_metrics_write(out, &waits);
     device_metrics_write(out, workers, n_workers);
     return 0;
 }

@@ -1,64 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reply.c: from a handler's response to libmicrohttpd's: files with ranges, validators, common headers. */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
 #include "api/exchange.h"
-
-struct range {
-    int64_t first, len;
-};
-
-enum range_result { RANGE_NONE, RANGE_OK, RANGE_BAD };
-
-static bool parse_number(const char **text, int64_t *ret) {
-    char *end;
-    if (**text < '0' || **text > '9')
-        return false;
-    errno = 0;
-    *ret = strtoll(*text, &end, 10);
-    *text = end;
-    return errno == 0;
-}
-
-/* A single `bytes=a-b`, `bytes=a-` or `bytes=-n` of a file; anything else that is well-formed counts as no range. */
-static enum range_result parse_range(const char *text, int64_t bytes, struct range *ret) {
-    int64_t first = 0, last = bytes - 1;
-    if (!text || strncmp(text, "bytes=", 6) != 0)
-        return RANGE_NONE;
-    text += 6;
-    if (*text == '-') {
-        int64_t tail;
-        text++;
-        if (!parse_number(&text, &tail) || *text)
-            return RANGE_NONE;
-        if (tail == 0)
-            return RANGE_BAD;
-        if (bytes == 0) /* the whole of nothing: no range can say that */
-            return RANGE_NONE;
-        first = tail < bytes ? bytes - tail : 0;
-    } else {
-        if (!parse_number(&text, &first) || *text++ != '-')
-            return RANGE_NONE;
-        if (*text && (!parse_number(&text, &last) || *text || last < first))
-            return RANGE_NONE;
-    }
-    if (first >= bytes)
-        return RANGE_BAD;
-    if (last >= bytes)
-        last = bytes - 1;
-    *ret = (struct range){first, last - first + 1};
-    return RANGE_OK;
-}
-
-/* Whether If-None-Match names the tag (weakly compared), or anything. */
-static bool matches_tag(const char *header, const char *etag) {
-    return header && etag && (strcmp(header, "*") == 0 || strstr(header, etag) != NULL);
-}
+#include "api/fields.h"
 
 static struct MHD_Response *empty_response(void) {
     return MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
@@ -85,21 +33,21 @@ static struct MHD_Response *bad_range(struct exchange *exchange, unsigned *statu
     return text_response(response);
 }
 
-static enum range_result asked_range(const struct exchange *exchange, struct range *ret) {
+static enum field_range_result asked_range(const struct exchange *exchange, struct field_range *ret) {
     const struct response *response = &exchange->response;
     const struct request *request = &exchange->request;
     const char *if_range = request_header(request, MHD_HTTP_HEADER_IF_RANGE);
     if (strcmp(request->method, MHD_HTTP_METHOD_GET) != 0 || response->status != 200 ||
         (if_range && (!response->etag || strcmp(if_range, response->etag) != 0)))
         return RANGE_NONE;
-    return parse_range(request_header(request, MHD_HTTP_HEADER_RANGE), response->bytes, ret);
+    return field_range(request_header(request, MHD_HTTP_HEADER_RANGE), response->bytes, ret);
 }
 
 static struct MHD_Response *file_response(struct exchange *exchange, unsigned *status) {
     struct response *response = &exchange->response;
     struct request *request = &exchange->request;
-    struct range range = {0, response->bytes};
-    enum range_result found = asked_range(exchange, &range);
+    struct field_range range = {0, response->bytes};
+    enum field_range_result found = asked_range(exchange, &range);
     if (found == RANGE_BAD)
         return bad_range(exchange, status);
     response_header(request, response, MHD_HTTP_HEADER_ACCEPT_RANGES, "bytes");
@@ -175,7 +123,7 @@ struct MHD_Response *response_make(struct exchange *exchange, unsigned *ret_stat
     struct MHD_Response *made = NULL;
     unsigned status = (unsigned)response->status;
     if (status == 200 &&
-        matches_tag(request_header(&exchange->request, MHD_HTTP_HEADER_IF_NONE_MATCH), response->etag)) {
+        field_names_tag(request_header(&exchange->request, MHD_HTTP_HEADER_IF_NONE_MATCH), response->etag)) {
         status = MHD_HTTP_NOT_MODIFIED;
         made = empty_response();
     } else if (response->kind == RESPONSE_FILE) {

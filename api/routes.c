@@ -22,6 +22,8 @@ const struct route routes[] = {
      "Take up a failed or cancelled job again"},
     {"GET", "/v1/jobs/{id}/events", job_events, BODY_NONE, RUN_QUICK, "after",
      "What happens to a job, as server-sent events", "text/event-stream"},
+    {"GET", "/v1/events", project_events, BODY_NONE, RUN_QUICK, "after",
+     "What happens to all jobs of the project, as server-sent events", "text/event-stream"},
     {"GET", "/v1/jobs/{id}/deliveries", delivery_page, BODY_NONE, RUN_QUICK, "cursor limit",
      "What a job's webhook was and will be told, newest first"},
     {"POST", "/v1/jobs/{id}/deliveries/{delivery}/redeliver", delivery_send_again, BODY_NONE, RUN_QUICK, NULL,

@@ -13,6 +13,7 @@
 
 #include "api/auth.h"
 #include "api/exchange.h"
+#include "api/feed.h"
 #include "api/guard.h"
 #include "api/idempotency.h"
 #include "api/listen.h"
@@ -486,6 +487,7 @@ static struct server *server_new(struct api *api, const struct server_config *co
     server->trust_proxy = config->trust_proxy;
     api->started_ns = clock_now_ns();
     api->stats = stats_new();
+    api->feed = feed_new(api->db);
     if (getrandom(&server->instance, sizeof server->instance, 0) < 0)
         server->instance = (uint32_t)clock_now_ns();
     pthread_mutex_init(&server->lock, NULL);
@@ -560,6 +562,7 @@ void server_stop(struct server *server) {
     cors_free(server->cors);
     openapi_free(server->api->openapi);
     stats_free(server->api->stats);
+    feed_free(server->api->feed);
     auth_free(server->api->auth);
     server->api->auth = NULL;
     pthread_cond_destroy(&server->idle);

@@ -37,6 +37,7 @@ struct api {
     int64_t started_ns;
     struct stats *stats;
     struct openapi *openapi;
+    struct feed *feed; /* for those who follow projects */
     const struct retention_stats *retention; /* NULL in tests */
 };
 

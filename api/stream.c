@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream.c: a job's events as they come, over one response without an end known beforehand.
+ * stream.c: the events of a job, or of all jobs of a project, as they come, over one response without an end known
+ * beforehand.
  *
  * A stream takes turns: libmicrohttpd's thread sends what is there (`read_stream`); when all is sent it suspends the
  * connection and hands the stream to the quick executor, which looks for more (`look`) and resumes the connection, or
@@ -13,6 +14,7 @@
 #include "api/auth.h"
 #include "api/event_text.h"
 #include "api/exchange.h"
+#include "api/feed.h"
 #include "service/base/clock.h"
 #include "service/base/log.h"
 #include "service/store/event_store.h"
@@ -28,12 +30,14 @@ struct stream {
     struct server *server;
     struct MHD_Connection *connection;
     struct credential credential; /* that it was opened with */
-    char job_id[UUID_TEXT];
-    int64_t after; /* the last event that was written */
-    bool ended;    /* the job has, as far as was read */
-    bool closing;  /* nothing follows what is in `text` */
-    struct buf text;
-    size_t sent;
+    char followed[UUID_TEXT];     /* the job, or the project */
+    bool whole_project;           /* it has no end of its own, and its text is in `shared` */
+    int64_t after;                /* the last event that was written */
+    bool ended;                   /* the job has, as far as was read */
+    bool closing;                 /* nothing follows what is to be sent */
+    struct buf text;              /* what is to be sent */
+    struct feed_text *shared;     /* the same, of a project; then `text` is empty */
+    size_t sent;                  /* of it */
     int64_t next_keep_alive;
 };
 
@@ -57,7 +61,7 @@ static void wake_stream(struct hub_waiter *waiter) {
 static int write_end_event(struct stream *stream, struct error *error) {
     struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
     struct job_row *job;
-    if (job_get(server_api(stream->server)->db, stream->job_id, arena, &job, error) < 0)
+    if (job_get(server_api(stream->server)->db, stream->followed, arena, &job, error) < 0)
         return -1;
     if (job_state_ended(job->state)) {
         event_write_end(&stream->text, job_state_name(job->state));
@@ -68,12 +72,11 @@ static int write_end_event(struct stream *stream, struct error *error) {
     return 0;
 }
 
-/* Writes what is new; nothing is no error. */
-static int write_news(struct stream *stream, struct error *error) {
+static int write_news_of_job(struct stream *stream, struct error *error) {
     struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
     struct event_row *events;
     int n;
-    if (event_list(server_api(stream->server)->db, stream->job_id, NULL, stream->after, BATCH, arena, &events, &n,
+    if (event_list(server_api(stream->server)->db, stream->followed, NULL, stream->after, BATCH, arena, &events, &n,
                    error) < 0)
         return -1;
     for (int i = 0; i < n; i++) {
@@ -81,6 +84,21 @@ static int write_news(struct stream *stream, struct error *error) {
         stream->after = events[i].number;
     }
     return n == 0 && stream->ended ? write_end_event(stream, error) : buf_check(&stream->text, "events", error);
+}
+
+/* Writes what is new; nothing is no error. */
+static int write_news(struct stream *stream, uint64_t seen, struct error *error) {
+    if (!stream->whole_project)
+        return write_news_of_job(stream, error);
+    if (feed_read(server_api(stream->server)->feed, stream->followed, stream->after, seen, &stream->shared, error) < 0)
+        return -1;
+    if (stream->shared)
+        stream->after = stream->shared->to;
+    return 0;
+}
+
+static const struct buf *outgoing(const struct stream *stream) {
+    return stream->shared ? &stream->shared->text : &stream->text;
 }
 
 /* Nothing is new: sleeps until something is, or a sign of life is due. */
@@ -92,7 +110,7 @@ static void sleep_stream(struct stream *stream, uint64_t seen) {
         return;
     }
     stream->waiter.earliest = deadline_in_s(SETTLE_S);
-    if (hub_wait(server_api(stream->server)->hub, &stream->waiter, stream->job_id, seen, stream->next_keep_alive,
+    if (hub_wait(server_api(stream->server)->hub, &stream->waiter, stream->followed, seen, stream->next_keep_alive,
                  &error) < 0) {
         event_write_bye(&stream->text, error.code);
         stream->closing = true;
@@ -104,14 +122,14 @@ static void sleep_stream(struct stream *stream, uint64_t seen) {
 static void look(struct work *work) {
     struct stream *stream = (struct stream *)((char *)work - offsetof(struct stream, work));
     struct error error;
-    uint64_t seen = hub_generation(server_api(stream->server)->hub, stream->job_id);
+    uint64_t seen = hub_generation(server_api(stream->server)->hub, stream->followed);
     struct identity who;
     if (auth_identify(server_api(stream->server)->auth, &stream->credential, &who, &error) < 0 ||
-        write_news(stream, &error) < 0) {
+        write_news(stream, seen, &error) < 0) {
         log_error(LOG_WARN, "a stream of events ends", &error);
         stream->closing = true;
         resume(stream);
-    } else if (stream->text.len || stream->closing) {
+    } else if (outgoing(stream)->len || stream->closing) {
         resume(stream);
     } else {
         sleep_stream(stream, seen);
@@ -122,10 +140,11 @@ static void look(struct work *work) {
 static ssize_t read_stream(void *data, uint64_t position, char *out, size_t size) {
     struct stream *stream = data;
     (void)position;
-    size_t left = stream->text.len - stream->sent;
+    const struct buf *text = outgoing(stream);
+    size_t left = text->len - stream->sent;
     if (left) {
         size_t n = left < size ? left : size;
-        memcpy(out, stream->text.data + stream->sent, n);
+        memcpy(out, text->data + stream->sent, n);
         stream->sent += n;
         return (ssize_t)n;
     }
@@ -133,6 +152,8 @@ static ssize_t read_stream(void *data, uint64_t position, char *out, size_t size
         return MHD_CONTENT_READER_END_OF_STREAM;
     if (stream->sent) {
         buf_clear(&stream->text);
+        feed_text_release(stream->shared);
+        stream->shared = NULL;
         stream->sent = 0;
         stream->next_keep_alive = deadline_in_s(KEEP_ALIVE_S);
     }
@@ -144,6 +165,7 @@ static ssize_t read_stream(void *data, uint64_t position, char *out, size_t size
 static void free_stream(void *data) {
     struct stream *stream = data;
     buf_release(&stream->text);
+    feed_text_release(stream->shared);
     free(stream);
 }
 
@@ -156,12 +178,17 @@ struct MHD_Response *event_stream_make(struct exchange *exchange) {
     stream->server = exchange->server;
     stream->connection = exchange->connection;
     stream->credential = exchange->request.credential;
-    memcpy(stream->job_id, exchange->response.job_id, UUID_TEXT);
-    stream->after = exchange->response.after;
-    stream->ended = exchange->response.ended;
+    const struct response *response = &exchange->response;
+    stream->whole_project = response->project_id;
+    memcpy(stream->followed, response->project_id ? response->project_id : response->job_id, UUID_TEXT);
+    stream->after = response->after;
+    stream->ended = response->ended;
     stream->next_keep_alive = deadline_in_s(KEEP_ALIVE_S);
     buf_init(&stream->text, MOST_BATCH);
-    buf_puts(&stream->text, "retry: 1000\n\n"); /* how soon a client that was cut off comes again, in ms */
+    buf_puts(&stream->text, "retry: 1000\n"); /* how soon a client that was cut off comes again, in ms */
+    if (stream->whole_project)                /* from where, although it has seen no event yet */
+        buf_printf(&stream->text, "id: %lld\n", (long long)stream->after);
+    buf_puts(&stream->text, "\n");
     struct MHD_Response *made =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16 << 10, read_stream, stream, free_stream);
     if (!made)

@@ -11,6 +11,7 @@
 
 int cmd_serve(int argc, char **argv);     /* the HTTP server, with a worker beside it */
 int cmd_worker(int argc, char **argv);    /* a worker alone */
+int cmd_tune(int argc, char **argv);      /* a client of a server: a network tuned from here */
 int cmd_migrate(int argc, char **argv);   /* bring the schema up to date */
 int cmd_token(int argc, char **argv);     /* API tokens: made, listed, revoked */
 int cmd_project(int argc, char **argv);   /* projects: made, listed */

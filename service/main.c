@@ -15,6 +15,7 @@ struct command {
 static const struct command commands[] = {
     {"serve", cmd_serve, "the HTTP server, with a worker beside it"},
     {"worker", cmd_worker, "a worker alone, for a server's database on this or another host"},
+    {"tune", cmd_tune, "tune a network on a server: upload, submit, follow, download"},
     {"migrate", cmd_migrate, "bring the database's schema up to date"},
     {"token", cmd_token, "make, list and revoke the API tokens of a project"},
     {"project", cmd_project, "make and list projects"},

@@ -9,7 +9,10 @@ static const struct statement hold_items = {
     "job_hold_items",
     "UPDATE queue SET held = true, token = NULL, worker_id = NULL, attempts = 0, available_at = now() "
     "WHERE job_id = $1"};
-static const struct statement release_items = {"job_release_items", "UPDATE queue SET held = false WHERE job_id = $1"};
+/* The time of a pause is not one of waiting. */
+static const struct statement release_items = {
+    "job_release_items", "UPDATE queue SET held = false, waits_since = CASE WHEN waits_since IS NOT NULL THEN now() END"
+                         " WHERE job_id = $1"};
 static const struct statement has_started = {"job_has_started",
                                              "SELECT started_at IS NOT NULL FROM jobs WHERE id = $1"};
 static const struct statement requeue_tasks = {

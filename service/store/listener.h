@@ -13,7 +13,7 @@
 #include "service/base/attr.h"
 #include "service/base/error.h"
 
-/* Payload: the id of a job that has a new event. */
+/* Payload: the id of a job that has a new event, or of its project. */
 #define CHANNEL_JOB "warptune_job"
 /* Payload: the kind of device that there is new work for ("cpu", "cuda", "any"). */
 #define CHANNEL_QUEUE "warptune_queue"

@@ -61,6 +61,13 @@ static const struct statement depth = {
                    " coalesce(extract(epoch FROM now() - min(available_at) FILTER (WHERE NOT held"
                    "  AND available_at <= now())), 0) FROM queue"};
 
+static const struct statement waits = {
+    "queue_waits",
+    "SELECT queue_wait_bounds(), kind, device_kind, array_agg(n ORDER BY place), max(total_s) FROM ("
+    " SELECT kind, device_kind, place, sum(n)::bigint AS n, sum(total_s) AS total_s"
+    " FROM queue_waits, unnest(counts) WITH ORDINALITY AS c(n, place) GROUP BY kind, device_kind, place) s "
+    "GROUP BY kind, device_kind ORDER BY kind, device_kind LIMIT $1"};
+
 static const char *const kind_names[] = {[WORK_PLAN] = "plan", [WORK_TUNE] = "tune", [WORK_BUILD] = "build"};
 
 const char *work_kind_name(enum work_kind kind) {
@@ -241,5 +248,25 @@ int queue_depth(struct db *db, struct queue_depth *ret, struct error *error) {
     ret->leased = row_int(&row);
     ret->held = row_int(&row);
     ret->oldest_s = row_double(&row);
+    return 0;
+}
+
+int queue_waits(struct db *db, struct arena *arena, struct queue_waits *ret, struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    params_int(&params, QUEUE_MOST_WAITS);
+    if (db_run(db, &waits, &params, &result, error) < 0)
+        return -1;
+    ret->n = PQntuples(result);
+    ret->n_bounds = 0;
+    ret->of = arena_array(arena, (size_t)ret->n + 1, sizeof *ret->of);
+    for (int i = 0; i < ret->n; i++) {
+        struct row row = {result, i, 0};
+        ret->n_bounds = row_doubles(&row, ret->bounds_s, QUEUE_MOST_BOUNDS);
+        ret->of[i].kind = kind_of(row_raw(&row));
+        ret->of[i].device_kind = row_text(&row, arena);
+        row_ints(&row, ret->of[i].counts, QUEUE_MOST_BOUNDS + 1);
+        ret->of[i].total_s = row_double(&row);
+    }
     return 0;
 }

@@ -151,4 +151,24 @@ struct queue_depth {
 };
 int queue_depth(struct db *db, struct queue_depth *ret, struct error *error) MUST_CHECK;
 
+enum { QUEUE_MOST_BOUNDS = 31, QUEUE_MOST_WAITS = 64 };
+
+/* Items of one kind that one kind of device took for the first time. */
+struct queue_wait {
+    enum work_kind kind;
+    const char *device_kind;
+    int64_t counts[QUEUE_MOST_BOUNDS + 1]; /* that waited up to each bound and more than the one before; then longer */
+    double total_s;
+};
+
+struct queue_waits {
+    double bounds_s[QUEUE_MOST_BOUNDS];
+    int n_bounds;
+    struct queue_wait *of;
+    int n;
+};
+/* How long work has waited for its first claim, time in which its job was paused left out; of all servers and workers,
+ * since the schema has it. */
+int queue_waits(struct db *db, struct arena *arena, struct queue_waits *ret, struct error *error) MUST_CHECK;
+
 #endif

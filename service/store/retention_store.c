@@ -35,6 +35,13 @@ static const struct statement delete_events = {
                         "  AND kind = ANY($2::text[]) LIMIT $3), " HELD
                         "DELETE FROM events e USING victim v JOIN held h ON h.id = v.job_id "
                         "WHERE e.job_id = v.job_id AND e.number = v.number"};
+/* What stood for them in their project's order, once none of a row's events is left. */
+static const struct statement forget_events = {
+    "retention_forget_events",
+    "WITH victim AS MATERIALIZED (SELECT f.project_id, f.number FROM project_events f"
+    "  WHERE f.job_id = ANY($1::uuid[]) AND NOT EXISTS (SELECT FROM events e WHERE e.job_id = f.job_id"
+    "   AND e.number BETWEEN f.first_event AND f.last_event) LIMIT $2) "
+    "DELETE FROM project_events f USING victim v WHERE f.project_id = v.project_id AND f.number = v.number"};
 static const struct statement delete_trials = {
     "retention_trials",
     "WITH victim AS MATERIALIZED (SELECT x.job_id, x.task, x.number FROM tasks t"
@@ -106,7 +113,7 @@ static int next_page(struct pass *pass, const struct statement *statement, enum 
     return 0;
 }
 
-/* Runs a statement, which deletes at most `limit` rows, until it deletes fewer. */
+/* Runs a statement, which deletes at most `limit` rows, until it deletes fewer. RETAINED_COUNT: rows nobody counts. */
 static int delete_all(struct pass *pass, const struct statement *statement, const struct params *params, int limit,
                       enum retained kind, struct error *error) {
     int64_t deleted = limit;
@@ -117,7 +124,8 @@ static int delete_all(struct pass *pass, const struct statement *statement, cons
         deleted = pg_affected(result);
         if (deleted == 0)
             break;
-        pass->retention->deleted(pass->retention->data, kind, deleted);
+        if (kind != RETAINED_COUNT)
+            pass->retention->deleted(pass->retention->data, kind, deleted);
         pass->stopped = pass->retention->pause(pass->retention->data);
     }
     return 0;
@@ -129,7 +137,12 @@ static int drop_events(struct pass *pass, const struct page *page, const char *k
     params_text(&params, page->ids.data);
     params_text(&params, kinds);
     params_int(&params, RETENTION_BATCH);
-    return delete_all(pass, &delete_events, &params, RETENTION_BATCH, kind, error);
+    if (delete_all(pass, &delete_events, &params, RETENTION_BATCH, kind, error) < 0)
+        return -1;
+    struct params forget = {0};
+    params_text(&forget, page->ids.data);
+    params_int(&forget, RETENTION_BATCH);
+    return delete_all(pass, &forget_events, &forget, RETENTION_BATCH, RETAINED_COUNT, error);
 }
 
 static int drop_trials(struct pass *pass, const struct page *page, bool best_too, struct error *error) {

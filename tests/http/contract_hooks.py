@@ -124,6 +124,16 @@ def give_query(path, case):
             query[name] = ""
 
 
+def has_no_end(case):
+    """Whether it opens the project's stream, which lasts as long as the server: its head is enough then."""
+    query = dict(case.query or {})
+    after = query.pop("after", "0")
+    after = after[0] if isinstance(after, list) and len(after) == 1 else after
+    last = str((case.headers or {}).get("Last-Event-ID", "")).strip()
+    is_after = re.fullmatch(r"-?[0-9]+", str(after)) and 0 <= int(after) <= 2**53
+    return not query and is_after and re.fullmatch(r"[0-9]{0,18}", last)
+
+
 @schemathesis.hook
 def before_call(context, case, kwargs):
     path, method = case.operation.path, case.method.upper()
@@ -138,6 +148,8 @@ def before_call(context, case, kwargs):
         case.body = without_fractions(case.body)
         give_team(case.body)
     give_query(path, case)
+    if path == "/v1/events" and method == "GET" and has_no_end(case):
+        case.method = "HEAD"
     key = (case.headers or {}).get("Idempotency-Key")
     if isinstance(key, str) and re.fullmatch(r"[!-~]([ -~]{0,240}[!-~])?", key):
         case.headers["Idempotency-Key"] = f"{key}{next(KEYS)}"  # each request is one of its own

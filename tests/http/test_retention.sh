@@ -44,6 +44,10 @@ ok "no build failed" [ "$(metric "warptune_trials_total{$labels,result=\"compile
 ok "the device was busy" [ "$(metric "warptune_device_busy_seconds_total{$labels}" | sed 's/\..*//')" -ge 0 ]
 ok "a worker" [ "$(metric warptune_workers)" = 1 ]
 ok "something waits" [ "$(metric warptune_queue_oldest_seconds | tr -d .)" -gt 0 ]
+waits='warptune_queue_wait_seconds'
+ok "three tasks were waited for" [ "$(metric "${waits}_count{work=\"tune\",device=\"cpu\"}")" = 3 ]
+ok "none of them a day" [ "$(metric "${waits}_bucket{work=\"tune\",device=\"cpu\",le=\"86400\"}")" = 3 ]
+ok "a plan, too, but not those that nobody took" [ "$(metric "${waits}_bucket{work=\"plan\",device=\"cpu\",le=\"+Inf\"}")" = 1 ]
 ok "nothing was old enough" [ "$(metric 'warptune_retention_deleted_total{kind="events"}')" = 0 ]
 stop_server
 

@@ -18,6 +18,14 @@ Test(event_text, an_event_is_three_lines_and_a_blank_one) {
     expect(&event, "id: 7\nevent: log\ndata: {\"text\": \"hello\"}\n\n", false);
 }
 
+Test(event_text, an_event_of_a_project_names_its_job_first) {
+    struct event_row log = {.number = 70, .kind = "log", .data = "{}", .job_id = "0197", .job_number = 7};
+    struct event_row trial = {
+        .number = 71, .kind = "trial", .data = "{ \"task\" : 2 }", .job_id = "0197", .job_number = 8};
+    expect(&log, "id: 70\nevent: log\ndata: {\"job_id\":\"0197\",\"event\":7}\n\n", false);
+    expect(&trial, "id: 71\nevent: trial\ndata: {\"job_id\":\"0197\",\"event\":8,\"task\" : 2 }\n\n", false);
+}
+
 Test(event_text, data_stays_on_one_line) {
     struct event_row event = {.number = 1, .kind = "trial", .data = "{\"a\" : 1,\r\n \"b\" : 2}"};
     expect(&event, "id: 1\nevent: trial\ndata: {\"a\" : 1,   \"b\" : 2}\n\n", false);

@@ -476,3 +476,78 @@ Test(queue, new_work_is_told_to_those_who_wait) {
     listener_close(listener);
     fixture_close(&f);
 }
+
+/* --- How long it waited --- */
+
+static struct queue_waits waits_of(struct fixture *f) {
+    struct error error;
+    struct queue_waits waits;
+    OK(queue_waits(f->db, f->arena, &waits, &error));
+    return waits;
+}
+
+Test(queue_wait, nothing_was_taken_yet) {
+    struct fixture f = fixture_open();
+    char job[UUID_TEXT];
+    fixture_job(&f, fixture_model(&f, "network")->id, job);
+    cr_expect_eq(waits_of(&f).n, 0);
+    fixture_close(&f);
+}
+
+Test(queue_wait, each_item_counts_once_by_how_long_it_waited) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char job[UUID_TEXT];
+    fixture_job(&f, fixture_model(&f, "network")->id, job);
+    fixture_plan(&f, 3); /* which was taken at once */
+    fixture_sql(f.url, "UPDATE queue SET waits_since = now() - (ARRAY[7, 7, 100000])[task + 1] * interval '1 second'");
+    for (int i = 0; i < 3; i++) {
+        struct work_item item = fixture_claim(&f);
+        cr_assert_neq(item.id, 0);
+        OK(queue_renew(f.db, &item, 60, &error));
+        if (i == 0) { /* given back and taken again */
+            OK(queue_put_back(f.db, &item, 0, true, &error));
+            cr_assert_eq(fixture_claim(&f).id, item.id);
+        }
+    }
+    struct queue_waits waits = waits_of(&f);
+    cr_assert_eq(waits.n, 2);
+    cr_assert_eq(waits.n_bounds, 15);
+    cr_expect_eq(waits.of[0].kind, WORK_PLAN);
+    cr_expect_eq(waits.of[1].kind, WORK_TUNE);
+    cr_expect_str_eq(waits.of[1].device_kind, "cpu");
+    cr_expect_eq(waits.bounds_s[7], 10);
+    cr_expect_eq(waits.of[1].counts[7], 2, "above 5 s, up to 10 s");
+    cr_expect_eq(waits.of[1].counts[15], 1, "longer than all bounds");
+    int64_t all = 0;
+    for (int i = 0; i <= waits.n_bounds; i++)
+        all += waits.of[1].counts[i];
+    cr_expect_eq(all, 3);
+    cr_expect(waits.of[1].total_s >= 100014 && waits.of[1].total_s < 100074, "%g", waits.of[1].total_s);
+    fixture_close(&f);
+}
+
+Test(queue_wait, a_pause_is_no_waiting) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char job[UUID_TEXT];
+    fixture_job(&f, fixture_model(&f, "network")->id, job);
+    OK(job_pause(f.db, job, &error));
+    fixture_sql(f.url, "UPDATE queue SET waits_since = now() - interval '1000 seconds'");
+    OK(job_resume(f.db, job, &error));
+    cr_assert_neq(fixture_claim(&f).id, 0);
+    struct queue_waits waits = waits_of(&f);
+    cr_assert_eq(waits.n, 1);
+    cr_expect_lt(waits.of[0].total_s, 500);
+    fixture_close(&f);
+}
+
+Test(queue_wait, a_project_that_goes_takes_none_away) {
+    struct fixture f = fixture_open();
+    char job[UUID_TEXT];
+    fixture_job(&f, fixture_model(&f, "network")->id, job);
+    cr_assert_neq(fixture_claim(&f).id, 0);
+    fixture_sql(f.url, "DELETE FROM jobs");
+    cr_expect_eq(waits_of(&f).n, 1);
+    fixture_close(&f);
+}

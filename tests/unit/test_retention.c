@@ -77,6 +77,35 @@ Test(retention, events_and_logs_of_jobs_that_ended_long_ago_go_in_batches) {
     fixture_close(&f);
 }
 
+Test(retention, what_stood_for_events_goes_with_the_last_of_them) {
+    struct fixture f = fixture_open();
+    struct seen seen = {0};
+    fixture_sql(f.url, "INSERT INTO jobs (id, model_id, state, device, options, finished_at) VALUES (" JOB(
+                           1) ", " MODEL(1) ", 'succeeded', 'cpu', '{}', " LONG_AGO ")");
+    for (int i = 1; i <= 3; i++) { /* a commit each: a trial with a log line, a trial, a state */
+        char sql[512];
+        snprintf(sql, sizeof sql,
+                 "INSERT INTO events (job_id, number, kind, data) VALUES (" JOB(1) ", %d, '%s', '{}'), (" JOB(
+                     1) ", %d, '%s', '{}'); UPDATE jobs SET last_event = %d",
+                 2 * i - 1, i == 3 ? "state" : "trial", 2 * i,
+                 i == 1   ? "log"
+                 : i == 2 ? "trial"
+                          : "state",
+                 2 * i);
+        fixture_sql(f.url, sql);
+    }
+    cr_expect_eq(COUNT(&f, "project_events"), 3);
+    cr_assert(pass(&f, (struct retention){.days = {[RETAINED_EVENTS] = 30}}, &seen));
+    cr_expect_eq(seen.rows[RETAINED_EVENTS], 3);
+    cr_expect_eq(COUNT(&f, "project_events"), 2);
+    cr_expect_eq(COUNT(&f, "project_events WHERE number = 4"), 0);
+    cr_assert(pass(&f, (struct retention){.days = {[RETAINED_LOGS] = 30}}, &seen));
+    cr_expect_eq(COUNT(&f, "project_events"), 1);
+    cr_assert(pass(&f, (struct retention){.days = {[RETAINED_JOBS] = 30}}, &seen));
+    cr_expect_eq(COUNT(&f, "project_events"), 0);
+    fixture_close(&f);
+}
+
 Test(retention, every_page_of_jobs_is_looked_at) {
     struct fixture f = fixture_open();
     struct seen seen = {0};
