@@ -36,7 +36,7 @@ OBJS := $(SRCS:%.c=$(BUILD)/%.o) $(BUILD)/gen/onnx.pb-c.o $(BUILD)/gen/migration
 LIB := $(BUILD)/libwarptune.a
 PROGRAM := $(BUILD)/warptune
 RUNTIME := $(BUILD)/warptune_module.so
-RUNTIME_SRCS := $(wildcard gpu/module/runtime/*.c) gpu/device/cuda_api.c gpu/device/pool.c
+RUNTIME_SRCS := $(wildcard gpu/module/runtime/*.c) gpu/device/cuda_api.c gpu/device/pool.c $(wildcard gpu/device/cudnn_*.c)
 
 .PHONY: all clean
 all: $(PROGRAM)
@@ -144,7 +144,7 @@ build/tidy/%.ok: %.c .clang-tidy | headers
 # Fuzz targets (clang's libFuzzer), each with its corpus; `make fuzz F=json SECONDS_EACH=600` runs one for long.
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,build/fuzz/fuzz_%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 SECONDS_EACH ?= 10
-FUZZ_SRCS := $(wildcard service/base/*.c service/model/*.c gpu/template/*.c) gpu/device/target.c build/gen/onnx.pb-c.c
+FUZZ_SRCS := $(wildcard service/base/*.c service/model/*.c gpu/template/*.c) gpu/device/target.c gpu/device/cudnn_conv.c build/gen/onnx.pb-c.c
 build/fuzz/obj/%.o: %.c | headers
 	@mkdir -p $(@D)
 	$(call say,FUZZ CC $<)

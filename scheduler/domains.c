@@ -9,7 +9,18 @@ static bool serves(const struct template *template, const struct workload *workl
     return strcmp(template->device, target->kind) == 0 && template->serves(workload, target);
 }
 
-static int choose(const struct workload *workload, const struct target *target, const char *only,
+/* Adds those that serve and are not by name. */
+static int add_all(const struct workload *workload, const struct target *target, bool libraries,
+                   const struct template *ret[MOST_DOMAINS], int n) {
+    const struct template *plain = template_plain(target);
+    for (int i = 0; template_builtin[i] && n < MOST_DOMAINS; i++)
+        if (template_builtin[i] != plain && !template_builtin[i]->by_name &&
+            (template_builtin[i]->library != NULL) == libraries && serves(template_builtin[i], workload, target))
+            ret[n++] = template_builtin[i];
+    return n;
+}
+
+static int choose(const struct workload *workload, const struct target *target, const char *only, bool libraries,
                   const struct template *ret[MOST_DOMAINS]) {
     const struct template *named = *only ? template_find(template_builtin, only) : NULL;
     const struct template *plain = template_plain(target);
@@ -18,19 +29,16 @@ static int choose(const struct workload *workload, const struct target *target, 
         ret[0] = named;
         return 1;
     }
-    for (int i = 0; template_builtin[i] && n < MOST_DOMAINS; i++)
-        if (template_builtin[i] != plain && !template_builtin[i]->by_name &&
-            serves(template_builtin[i], workload, target))
-            ret[n++] = template_builtin[i];
+    n = add_all(workload, target, false, ret, n);
     if (n == 0 && serves(plain, workload, target))
         ret[n++] = plain;
-    return n;
+    return libraries ? add_all(workload, target, true, ret, n) : n;
 }
 
-int domains_of(const struct workload *workload, const struct target *target, const char *only, struct arena *arena,
-               struct domain **ret, int *ret_count, struct error *error) {
+int domains_of(const struct workload *workload, const struct target *target, const char *only, bool libraries,
+               struct arena *arena, struct domain **ret, int *ret_count, struct error *error) {
     const struct template *templates[MOST_DOMAINS];
-    int n = choose(workload, target, only, templates);
+    int n = choose(workload, target, only, libraries, templates);
     if (n == 0) {
         struct buf key CLEANUP(buf_release) = BUF_INIT(1 << 20);
         workload_key(workload, &key);

@@ -8,9 +8,9 @@
 #include "service/base/web_url.h"
 #include "service/base/webhook_sign.h"
 
-static const char *const body_fields[] = {"model_id", "device",  "precision",   "layout",         "batch",
-                                          "tuner",    "measure", "budget_s",    "priority",       "reuse",
-                                          "key",      "labels",  "webhook_url", "webhook_secret", NULL};
+static const char *const body_fields[] = {"model_id",    "device",         "precision",   "layout", "batch", "tuner",
+                                          "measure",     "budget_s",       "priority",    "reuse",  "key",   "labels",
+                                          "webhook_url", "webhook_secret", "allow_cudnn", NULL};
 static const char *const tuner_fields[] = {"name", "trials",   "early_stopping",         "seed", "feature",
                                            "loss", "template", "diversity_filter_ratio", NULL};
 static const char *const measure_fields[] = {"number",     "repeat", "min_repeat_ms", "timeout_s", "build_timeout_s",
@@ -78,6 +78,15 @@ static int check_template_precision(const struct job_options *options, struct er
     return error_set(error, ERROR_INVALID, "wrong-precision", "tuner.template",
                      "The template '%s' does not serve %s. Choose one of: %s.", named->name,
                      precision_name(options->precision), names);
+}
+
+/* To name a library's template and to forbid the library contradict each other. */
+static int check_template_library(const struct job_options *options, struct error *error) {
+    const struct template *named = *options->template ? template_find(template_builtin, options->template) : NULL;
+    if (options->allow_cudnn || !named || !named->library)
+        return 0;
+    return error_set(error, ERROR_INVALID, "bad-value", "allow_cudnn",
+                     "The template '%s' needs %s, which 'allow_cudnn' forbids.", named->name, named->library);
 }
 
 static int read_model_choices(struct json_object *tuner, struct job_options *options, struct error *error) {
@@ -178,6 +187,7 @@ int job_options_read(struct json_object *body, struct job_options *ret, struct e
     struct job_options options = {.tuner = DEFAULT_TUNER,
                                   .trials = DEFAULT_TRIALS,
                                   .template = "",
+                                  .allow_cudnn = true,
                                   .reuse = REUSE_KNOWLEDGE,
                                   .measure = measure_defaults,
                                   .key = ""};
@@ -194,6 +204,7 @@ int job_options_read(struct json_object *body, struct job_options *ret, struct e
         json_read_double(body, "budget_s", JSON_OPTIONAL, 0, 1e7, &options.budget_s, error) < 0 ||
         json_read_int(body, "priority", JSON_OPTIONAL, -100, 100, &options.priority, error) < 0 ||
         read_reuse(body, &options.reuse, error) < 0 ||
+        json_read_bool(body, "allow_cudnn", JSON_OPTIONAL, &options.allow_cudnn, error) < 0 ||
         json_read_string(body, "key", JSON_OPTIONAL, 64, &options.key, error) < 0 ||
         json_read_object(body, "tuner", JSON_OPTIONAL, &tuner, error) < 0 ||
         json_read_object(body, "measure", JSON_OPTIONAL, &measure, error) < 0 ||
@@ -201,6 +212,7 @@ int job_options_read(struct json_object *body, struct job_options *ret, struct e
         read_webhook(body, &options, error) < 0)
         return -1;
     if ((tuner && read_tuner(tuner, &options, error) < 0) || check_template_precision(&options, error) < 0 ||
+        check_template_library(&options, error) < 0 ||
         (measure && read_measure(measure, &options.measure, error) < 0) ||
         (options.labels && check_labels(options.labels, error) < 0))
         return -1;
@@ -240,6 +252,7 @@ struct json_object *job_options_json(const struct job_options *options) {
         json_add_string(body, "reuse", "exact");
     else
         json_add_bool(body, "reuse", options->reuse == REUSE_KNOWLEDGE);
+    json_add_bool(body, "allow_cudnn", options->allow_cudnn);
     json_add_string(body, "key", options->key);
     if (options->webhook_url)
         json_add_string(body, "webhook_url", options->webhook_url);

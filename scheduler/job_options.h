@@ -36,6 +36,7 @@ struct job_options {
     enum feature_kind feature; /* for the tuners with a cost model, as the next */
     enum loss_kind loss;
     double diversity;     /* AutoTVM's diversity_filter_ratio: 0, or above 1 */
+    bool allow_cudnn;     /* its plans may be candidates, and the module then need the library at run time */
     const char *template; /* the only one searched, for the tasks that it serves; empty: the default ones */
     enum reuse_kind reuse;
     struct measure_options measure;

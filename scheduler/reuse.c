@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "scheduler/floor.h"
+#include "scheduler/libraries.h"
 #include "service/base/clock.h"
 #include "service/base/json.h"
 #include "service/store/project_store.h"
@@ -29,7 +30,9 @@ static bool is_usable(void *data, const struct config_row *config) {
     const struct target *target = &question->request->device->target;
     const struct template *template = template_find(template_builtin, config->template);
     return template && template->version == config->version && strcmp(template->device, target->kind) == 0 &&
-           template->serves(question->workload, target) && is_asked_for(question, template) && config->index >= 0 &&
+           template->serves(question->workload, target) && is_asked_for(question, template) &&
+           (!template->library || libraries_wanted(target, question->request->options)) &&
+           libraries_same(template, config->provenance) && config->index >= 0 &&
            config->index < template->space(question->workload, target, question->arena)->size;
 }
 

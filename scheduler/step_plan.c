@@ -4,6 +4,7 @@
  * A task whose answer is known already, where that was asked for, is over at once.
  */
 #include "scheduler/domains.h"
+#include "scheduler/libraries.h"
 #include "scheduler/reuse.h"
 #include "scheduler/step.h"
 #include "service/base/clock.h"
@@ -19,7 +20,8 @@ static int planned_trials(struct step *step, const struct job_options *options, 
         return -1;
     struct domain *domains;
     int n;
-    if (domains_of(workload, &step->device->target, options->template, step->arena, &domains, &n, error) < 0)
+    if (domains_of(workload, &step->device->target, options->template, libraries_wanted(&step->device->target, options),
+                   step->arena, &domains, &n, error) < 0)
         return -1;
     int64_t points = domains_points(domains, n, options->tuner);
     *ret = options->trials < points ? options->trials : points;

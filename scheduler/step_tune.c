@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "scheduler/libraries.h"
 #include "scheduler/race.h"
 #include "scheduler/step.h"
 #include "scheduler/tuning.h"
@@ -154,6 +155,7 @@ static const char *provenance_of(const struct tuning *tuning, const struct templ
     json_add_string(object, "compiler", device->compiler);
     json_add_int(object, "template_version", template->version);
     json_add_string(object, "tuner", tuning->options.tuner->name);
+    libraries_note(template, object);
     json_add_int(object, "trials", search_progress(tuning->search)->done);
     return arena_strdup(tuning->step->arena, json_text(object, NULL));
 }

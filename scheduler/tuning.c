@@ -7,6 +7,7 @@
 #include "scheduler/domains.h"
 #include "scheduler/floor.h"
 #include "scheduler/history.h"
+#include "scheduler/libraries.h"
 #include "scheduler/trial_context.h"
 #include "service/base/clock.h"
 #include "service/base/json.h"
@@ -127,8 +128,9 @@ int tuning_open(struct step *step, struct tuning *ret, struct error *error) {
     if (!ret->task)
         return error_set(error, ERROR_INTERNAL, "no-such-task", NULL, "The job has no task %d.", step->item->task);
     if (workload_parse(ret->task->workload, step->arena, &ret->workload, error) < 0 ||
-        domains_of(ret->workload, &step->device->target, ret->options.template, step->arena, &ret->domains,
-                   &ret->n_domains, error) < 0)
+        domains_of(ret->workload, &step->device->target, ret->options.template,
+                   libraries_wanted(&step->device->target, &ret->options), step->arena, &ret->domains, &ret->n_domains,
+                   error) < 0)
         return -1;
     ret->floor_s = workload_floor_s(ret->workload, step->device);
     return open_search(ret, error);

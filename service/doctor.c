@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/doctor.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "gpu/device/cuda_api.h"
+#include "gpu/device/cudnn_plan.h"
 #include "gpu/device/device.h"
 #include "service/base/child.h"
 #include "service/base/clock.h"
@@ -84,22 +84,14 @@ static void report_nvml(struct buf *ret) {
 }
 
 static void report_cudnn(struct buf *ret) {
-    static const char *const names[] = {"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so"};
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
-        void *library = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-        void *symbol = library ? dlsym(library, "cudnnGetVersion") : NULL;
-        size_t (*version)(void);
-        if (!symbol)
-            continue;
-        memcpy(&version, &symbol, sizeof version);
-        size_t n = version();
-        size_t unit = n >= 90000 ? 10000 : 1000; /* since version 9 two digits more */
-        found(ret, "cuDNN", "%zu.%zu.%zu (%s)", n / unit, n % unit / 100, n % 100, names[i]);
-        dlclose(library);
-        return;
-    }
-    missing(ret, "cuDNN", "libcudnn.so.9 is not among the system's libraries",
-            "optional; install libcudnn9-cuda-13 to compare with it");
+    char reason[400];
+    int version;
+    if (cudnn_version(&version, reason, sizeof reason) == 0)
+        found(ret, "cuDNN", "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    else
+        missing(ret, "cuDNN", reason,
+                "optional; install libcudnn9-cuda-13, or name libcudnn.so.9 in WARPTUNE_CUDNN, for its plans to be "
+                "candidates");
 }
 
 static void report_cpu(struct buf *ret) {

@@ -5,6 +5,7 @@
 #include "gpu/device/cuda_compile.h"
 #include "gpu/device/cuda_device.h"
 #include "gpu/device/cuda_info.h"
+#include "gpu/device/cuda_plan.h"
 
 static void cuda_close(struct device *device) {
     if (!device)
@@ -14,9 +15,11 @@ static void cuda_close(struct device *device) {
     while (device->codes) {
         struct device_code *code = device->codes;
         device->codes = code->next;
+        cuda_plan_tidy(device, code);
         cu->cuModuleUnload(code->module);
         free(code);
     }
+    cuda_plan_close(device);
     while (device->blocks) {
         struct cuda_block *block = device->blocks;
         device->blocks = block->next;
@@ -88,6 +91,7 @@ static void cuda_unload(struct device *device, struct device_code *code) {
             continue;
         *at = code->next;
         cuda_graph_drop(device);
+        cuda_plan_tidy(device, code);
         device->cu.cuModuleUnload(code->module);
         free(code);
         return;

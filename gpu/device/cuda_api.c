@@ -15,10 +15,12 @@ struct row {
 #define DRIVER_ROW(name, version, parameters) {#name #version, offsetof(struct cuda_driver, name)},
 #define NVRTC_ROW(name, version, parameters) {#name #version, offsetof(struct cuda_nvrtc, name)},
 #define NVML_ROW(name, version, parameters) {#name #version, offsetof(struct cuda_nvml, name)},
+#define CUDNN_ROW(name, version, parameters) {#name #version, offsetof(struct cuda_cudnn, name)},
 
 static const struct row driver_rows[] = {CUDA_DRIVER_TABLE(DRIVER_ROW){NULL, 0}};
 static const struct row nvrtc_rows[] = {CUDA_NVRTC_TABLE(NVRTC_ROW){NULL, 0}};
 static const struct row nvml_rows[] = {CUDA_NVML_TABLE(NVML_ROW){NULL, 0}};
+static const struct row cudnn_rows[] = {CUDA_CUDNN_TABLE(CUDNN_ROW){NULL, 0}};
 
 static const char *const driver_names[] = {"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", NULL};
 static const char *const nvml_names[] = {"libnvidia-ml.so.1", "/usr/local/nvidia/lib64/libnvidia-ml.so.1", NULL};
@@ -31,6 +33,7 @@ static const char *const nvrtc_names[] = {"libnvrtc.so.13",
                                           "/usr/local/cuda/lib64/libnvrtc.so.11.2",
                                           "/usr/local/cuda/lib64/libnvrtc.so",
                                           NULL};
+static const char *const cudnn_names[] = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9", NULL};
 
 /* The first library of the list that opens; what dlopen said about the first is the reason when none does. */
 static void *open_library(const char *const *names, const char **ret_name, char *reason, size_t size) {
@@ -84,6 +87,12 @@ int cuda_nvrtc_open(struct cuda_nvrtc *ret, const char **ret_path, char *reason,
 
 int cuda_nvml_open(struct cuda_nvml *ret, char *reason, size_t size) {
     return open_table(nvml_names, nvml_rows, ret, NULL, reason, size);
+}
+
+int cuda_cudnn_open(struct cuda_cudnn *ret, char *reason, size_t size) {
+    const char *chosen = getenv("WARPTUNE_CUDNN");
+    const char *const only[] = {chosen, NULL};
+    return open_table(chosen && *chosen ? only : cudnn_names, cudnn_rows, ret, NULL, reason, size);
 }
 
 unsigned cuda_launch_kernel(const struct cuda_driver *driver, struct CUfunc_st *function, const unsigned grid[3],

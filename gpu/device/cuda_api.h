@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_api.h: the functions of NVIDIA's driver, NVRTC and NVML that we use, opened at run time.
+ * cuda_api.h: the functions of NVIDIA's driver, NVRTC, NVML and cuDNN that we use, opened at run time.
  *
  * Stands alone (libc and libdl only): the module runtime contains it too. No header of NVIDIA's is needed: each
  * function is one row of a table, X(name, version, parameters), where name##version is the symbol's name and every
@@ -12,6 +12,7 @@
 #define WARPTUNE_DEVICE_CUDA_API_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* The same tags as in cuda.h, nvrtc.h and nvml.h. */
 struct CUctx_st;
@@ -28,6 +29,7 @@ struct nvmlDevice_st;
 struct nvmlUtilization_st;
 struct nvmlMemory_st;
 struct nvmlProcessInfo_v2_st;
+struct cudnnContext;
 
 enum {
     /* CUresult */
@@ -125,6 +127,19 @@ enum {
     X(nvmlDeviceGetMemoryInfo, , (struct nvmlDevice_st *, struct nvmlMemory_st *))                 \
     X(nvmlDeviceGetComputeRunningProcesses, _v3, (struct nvmlDevice_st *, unsigned *, struct nvmlProcessInfo_v2_st *))
 
+/* A descriptor is a void *. */
+#define CUDA_CUDNN_TABLE(X)                                                                 \
+    X(cudnnGetProperty, , (unsigned, int *))                                                \
+    X(cudnnCreate, , (struct cudnnContext **))                                              \
+    X(cudnnDestroy, , (struct cudnnContext *))                                              \
+    X(cudnnSetStream, , (struct cudnnContext *, struct CUstream_st *))                      \
+    X(cudnnBackendCreateDescriptor, , (unsigned, void **))                                  \
+    X(cudnnBackendDestroyDescriptor, , (void *))                                            \
+    X(cudnnBackendFinalize, , (void *))                                                     \
+    X(cudnnBackendSetAttribute, , (void *, unsigned, unsigned, int64_t, const void *))      \
+    X(cudnnBackendGetAttribute, , (void *, unsigned, unsigned, int64_t, int64_t *, void *)) \
+    X(cudnnBackendExecute, , (struct cudnnContext *, void *, void *))
+
 #define CUDA_MEMBER(name, version, parameters) unsigned(*name) parameters;
 struct cuda_driver {
     CUDA_DRIVER_TABLE(CUDA_MEMBER)
@@ -135,15 +150,19 @@ struct cuda_nvrtc {
 struct cuda_nvml {
     CUDA_NVML_TABLE(CUDA_MEMBER)
 };
+struct cuda_cudnn {
+    CUDA_CUDNN_TABLE(CUDA_MEMBER)
+};
 #undef CUDA_MEMBER
 
 /*
  * Each fills a table; 0, or -1 with the reason, a whole sentence, in reason[0…size). ret_path, when not NULL, gets the
- * name under which the library was found. NVRTC is $WARPTUNE_NVRTC when that is set.
+ * name under which the library was found. NVRTC is $WARPTUNE_NVRTC when that is set, cuDNN $WARPTUNE_CUDNN.
  */
 int cuda_driver_open(struct cuda_driver *ret, char *reason, size_t size);
 int cuda_nvrtc_open(struct cuda_nvrtc *ret, const char **ret_path, char *reason, size_t size);
 int cuda_nvml_open(struct cuda_nvml *ret, char *reason, size_t size);
+int cuda_cudnn_open(struct cuda_cudnn *ret, char *reason, size_t size);
 
 /* What cuLaunchKernelEx takes, as CUDA 11.8 and later lay it out. */
 struct cuda_attribute {

@@ -7,9 +7,13 @@
 #include "gpu/device/cuda_watch.h"
 #include "gpu/device/device.h"
 
+struct cuda_plan;
+struct cudnn;
+
 /* A launch with its function found; equal ones are equal byte by byte. */
 struct cuda_launch {
-    struct CUfunc_st *function;
+    struct CUfunc_st *function; /* NULL: the plan instead */
+    struct cuda_plan *plan;
     struct device_code *code; /* its */
     unsigned grid[3], block[3], shared_bytes;
     int n_args, early;
@@ -33,6 +37,7 @@ struct device_code {
         double seconds; /* by the host's clock: some tens of microseconds too long */
     } ran[MOST_RAN];    /* functions that ran: they are loaded, and about so long */
     int n_ran;
+    struct cuda_plan *plans; /* lent to it */
 };
 
 struct cuda_block {
@@ -50,6 +55,8 @@ struct device {
     struct cuda_block *blocks;
     struct cuda_graph graph;
     struct cuda_watch watch;
+    struct cudnn *cudnn;     /* NULL: not opened yet */
+    struct cuda_plan *plans; /* that were made, the last one first */
 };
 
 /* device_cuda's run and time. */

@@ -10,6 +10,7 @@
 
 #include "gpu/device/cuda_device.h"
 #include "gpu/device/cuda_info.h"
+#include "gpu/device/cuda_plan.h"
 #include "service/base/clock.h"
 
 enum {
@@ -38,6 +39,10 @@ static int find_function(struct device *device, const struct device_call *call, 
                          struct error *error) {
     const struct launch *launch = call->launch;
     const struct cuda_driver *cu = &device->cu;
+    ret->code = call->code;
+    ret->n_args = launch->n_args;
+    if (cudnn_is_entry(launch->entry))
+        return cuda_plan_find(device, call->code, launch, &ret->plan, error);
     if (cuda_check(cu, cu->cuModuleGetFunction(&ret->function, call->code->module, launch->entry), launch->entry,
                    error) < 0)
         return error_prefix(error, "Looking up a kernel failed: ");
@@ -49,9 +54,7 @@ static int find_function(struct device *device, const struct device_call *call, 
         return error_prefix(error, "Reserving %u bytes of shared memory failed: ", launch->shared_bytes);
     memcpy(ret->grid, launch->grid, sizeof ret->grid);
     memcpy(ret->block, launch->block, sizeof ret->block);
-    ret->code = call->code;
     ret->shared_bytes = launch->shared_bytes;
-    ret->n_args = launch->n_args;
     ret->early = launch->early;
     return 0;
 }
@@ -83,6 +86,11 @@ static int launch_all(struct device *device, const struct cuda_launch *launches,
         for (int i = 0; i < n; i++) {
             const struct cuda_launch *l = &launches[i];
             void *args[LAUNCH_MAX_ARGS];
+            if (l->plan) {
+                if (cuda_plan_run(device, l->plan, l->args, error) < 0)
+                    return -1;
+                continue;
+            }
             for (int a = 0; a < l->n_args; a++)
                 args[a] = (void *)(uintptr_t)&l->args[a];
             unsigned status =

@@ -129,13 +129,14 @@ static void fail(struct bench_result *result, enum trial_error error_no, bool po
 }
 
 void fail_with(struct bench_result *result, const struct error *error) {
-    bool too_large = strcmp(error->code, "out-of-memory") == 0 || strcmp(error->code, "out-of-resources") == 0;
+    bool refused = strcmp(error->code, "out-of-memory") == 0 || strcmp(error->code, "out-of-resources") == 0 ||
+                   strcmp(error->code, "no-plan") == 0 || strcmp(error->code, "no-cudnn") == 0;
     bool device = error->class == ERROR_DEVICE;
     fail(result,
-         too_large ? TRIAL_INSTANTIATION
-         : device  ? TRIAL_RUNTIME
-                   : TRIAL_UNKNOWN,
-         device && !too_large, error->text);
+         refused  ? TRIAL_INSTANTIATION
+         : device ? TRIAL_RUNTIME
+                  : TRIAL_UNKNOWN,
+         device && !refused, error->text);
 }
 
 /* Runs it once on the kind's set and looks at all that it may have touched: 1, 0 with the text, or -1. */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "gpu/device/cudnn_plan.h"
 #include "gpu/module/module_build.h"
 #include "gpu/module/module_write.h"
 #include "service/base/child_call.h"
@@ -42,6 +43,19 @@ static int write_files(const struct module_request *request, const struct module
     return 0;
 }
 
+/* Which cuDNN the plans in the module belong to, if there are any: the one that is here. */
+static int find_cudnn(const struct plan *plan, int *ret_version, struct error *error) {
+    char reason[512];
+    for (int i = 0; i < plan->n_programs; i++)
+        if (plan->programs[i].template->library) {
+            if (cudnn_version(ret_version, reason, sizeof reason) == 0)
+                return 0;
+            return error_set(error, ERROR_DEVICE, "no-cudnn", NULL,
+                             "The module is to have plans of cuDNN's, which is not here (%.400s)", reason);
+        }
+    return 0;
+}
+
 static int compile(const struct module_request *request, const struct template *const *templates,
                    const struct file_map *map, struct buf *ret_manifest, struct error *error) {
     struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
@@ -54,7 +68,7 @@ static int compile(const struct module_request *request, const struct template *
     struct graph *graph;
     struct plan *plan;
     if (import(request, map, arena, &graph, &image.loss, error) < 0 ||
-        plan_graph(graph, &options, arena, &plan, error) < 0)
+        plan_graph(graph, &options, arena, &plan, error) < 0 || find_cudnn(plan, &image.cudnn_version, error) < 0)
         return -1;
     sha256_of(map->data, map->len, image.model_sha256);
     image.plan = plan;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gpu/device/cudnn_conv.h"
 #include "gpu/module/module_write.h"
 #include "gpu/module/runtime/format.h"
 #include "service/base/json.h"
@@ -18,7 +19,7 @@ void module_code_name(const struct module_image *image, int program, char ret_na
     const struct program *p = image->plan->programs[program].program;
     char entry[MOST_ENTRY + 1] = "kernel";
     if (p->n_run > 0)
-        snprintf(entry, sizeof entry, "%s", p->run[0].entry);
+        snprintf(entry, sizeof entry, "%s", cudnn_is_entry(p->run[0].entry) ? "cudnn" : p->run[0].entry);
     snprintf(ret_name, 100, "kernels/%03d-%s.%s", program, entry, is_cuda(image) ? "cubin" : "so");
 }
 
@@ -111,6 +112,8 @@ void module_manifest(const struct module_image *image, size_t so_bytes, struct b
     json_add_string(object, "precision", precision_name(image->precision));
     json_add_int(object, "saturated_constants", image->loss.saturated);
     json_add_string(object, "layout", layout_name(image->layout));
+    if (image->cudnn_version)
+        json_add_int(object, "cudnn_version", image->cudnn_version);
     json_add(object, "inputs", tensors_json(plan->inputs, plan->n_inputs));
     json_add(object, "outputs", tensors_json(plan->outputs, plan->n_outputs));
     for (int i = 0; i < plan->n_programs; i++)

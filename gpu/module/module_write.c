@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/device/cudnn_conv.h"
 #include "gpu/module/module_output.h"
 #include "gpu/module/runtime/format.h"
 #include "service/base/file.h"
@@ -131,10 +132,21 @@ static void fill_buffers(struct draft *draft) {
     draft->header.buffers.count = (uint64_t)plan->n_buffers;
 }
 
+/* A plan of cuDNN's is one of the version that is here. */
+static uint32_t add_entry(struct draft *draft, const char *entry) {
+    struct cudnn_conv conv;
+    char pinned[CUDNN_ENTRY_MAX];
+    int plan, version;
+    if (!cudnn_entry_parse(entry, &conv, &plan, &version))
+        return add_string(draft, entry);
+    cudnn_entry_print(&conv, plan, draft->image->cudnn_version, pinned);
+    return add_string(draft, pinned);
+}
+
 static void fill_step(struct draft *draft, const struct plan_step *from, struct format_step *to) {
     const struct launch *launch = from->launch;
     to->code = draft->code_of[from->program];
-    to->entry = add_string(draft, launch->entry);
+    to->entry = add_entry(draft, launch->entry);
     to->node = add_string(draft, from->node);
     to->n_args = (uint32_t)launch->n_args;
     to->items = launch->items;

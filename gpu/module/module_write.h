@@ -19,6 +19,7 @@ struct module_image {
     enum layout layout;
     const char *graph_name;
     char model_sha256[SHA256_HEX];
+    int cudnn_version;        /* that the plans in it were chosen with; 0: there is none in it */
     const char *const *codes; /* for each program, the file that holds its compiled code; some may be the same */
 };
 

@@ -32,6 +32,9 @@ struct template {
     unsigned dtypes; /* of the numbers that it takes and gives, as a set of DTYPE_BIT; `serves` refuses others */
     /* Of AutoTVM's spaces: searched only when a job names it, for its records to be of use here. */
     bool by_name;
+    /* What its launches need at run time besides the driver: searched only where a job allows it and it is there, and
+     * never a fallback. NULL: nothing. */
+    const char *library;
     /*
      * The seconds it should take by arithmetic alone (waves, steps, bytes moved): good for an order, not for a figure.
      * INFINITY where a hard limit (threads, shared memory, registers) rules it out. NULL: no estimate.
@@ -50,7 +53,8 @@ extern const struct template *const template_builtin[];
 
 /* Look-ups in a NULL-terminated list (the built-in one, or a test's own). */
 const struct template *template_find(const struct template *const *list, const char *name); /* or NULL */
-/* The first template of the list, not one by name, that serves the workload on the target; NULL when none does. */
+/* The first template of the list, not by name and without a library, that serves the workload on the target; NULL when
+ * none does. */
 const struct template *template_for(const struct template *const *list, const struct workload *workload,
                                     const struct target *target);
 /* The reference: the plain template of the target's kind, an independent and unoptimised kernel for any operator. */

@@ -8,6 +8,8 @@ const struct template *const template_builtin[] = {
     &conv2d_mma_cuda,
     &conv2d_simt_cuda,
     &depthwise_cpu,
+    /* a library's */
+    &cudnn_cuda,
     /* AutoTVM's, by name */
     &autotvm_conv2d_nchw_cuda,
     &autotvm_group_conv2d_nchw_cuda,
@@ -32,7 +34,8 @@ const struct template *template_find(const struct template *const *list, const c
 const struct template *template_for(const struct template *const *list, const struct workload *workload,
                                     const struct target *target) {
     for (; *list; list++) {
-        if (!(*list)->by_name && strcmp((*list)->device, target->kind) == 0 && (*list)->serves(workload, target))
+        if (!(*list)->by_name && !(*list)->library && strcmp((*list)->device, target->kind) == 0 &&
+            (*list)->serves(workload, target))
             return *list;
     }
     return NULL;

@@ -3,13 +3,13 @@
 # Speeds on a GPU host, one JSON line each: ResNet-18 tuned in FP32 through the server, cold and with the bank warm, the
 # same job again, and the layers beside cuDNN's best; tuned in FP16; the modules beside cuDNN in one graph.
 #
-# usage: gpu.sh PROGRAM [TRIALS]      a GPU with driver and NVRTC; for the comparison with cuDNN, python3 with PyTorch.
+# usage: gpu.sh PROGRAM [TRIALS]      a GPU with driver and NVRTC; for the comparison with cuDNN, libcudnn.so.9 where the
+#                                     loader or WARPTUNE_CUDNN finds it.
 #                                     OUT=DIR keeps the jobs' answers there
 set -eu
 
 program=$1
 trials=${2:-100}
-here=$(dirname "$0")
 work=$(mktemp -d "${TMPDIR:-/tmp}/warptune-bench-gpu.XXXXXX")
 chmod 755 "$work"
 out=${OUT:-$work}
@@ -79,15 +79,12 @@ tune gpu_job_bank_warm ''
 latency gpu_module resnet18 fp32
 tune gpu_job_fp16 ', "precision": "fp16"'
 latency gpu_module_fp16 resnet18 fp16
-if has_torch; then
-    python3 "$here/cudnn_layers.py" "$out/gpu_job_bank_warm.json"
-else
-    echo '{"bench": "layers_sum", "skipped": "python3 with PyTorch is not there"}'
-fi
 
-# Of the programs beside it (make gpu-tests): the search beside AutoTVM's, tensor cores beside cuDNN's known times.
+# Of the programs beside it (make gpu-tests): the layers beside cuDNN's best, the search beside AutoTVM's.
 programs=$(dirname "$program")/tests/gpu
-for bench in "bench_search" "bench_search --kind cpu" "bench_mma"; do
+for bench in "bench_layers --precision fp16" "bench_layers --precision fp16 --batch 32" \
+    "bench_layers --precision fp32" "bench_layers --precision fp32 --batch 32" \
+    "bench_search" "bench_search --kind cpu" "bench_mma"; do
     [ ! -x "$programs/${bench%% *}" ] || "$programs"/$bench || echo "{\"bench\": \"$bench\", \"failed\": true}"
 done
 

@@ -188,7 +188,7 @@ static int bench_task(struct measurer *measurer, const struct settings *settings
     int n_domains;
     *ret = NAN;
     if (workload_parse(key, arena, &workload, error) < 0 ||
-        domains_of(workload, &measurer_device(measurer)->target, settings->template, arena, &domains, &n_domains,
+        domains_of(workload, &measurer_device(measurer)->target, settings->template, false, arena, &domains, &n_domains,
                    error) < 0)
         return -1;
     for (int i = 0; i < 2; i++)

@@ -29,7 +29,7 @@ static struct workload *parse(struct arena *arena, const char *text) {
 static int domains(struct arena *arena, const char *text, const char *only, struct domain **ret) {
     struct error error;
     int n;
-    cr_assert_eq(domains_of(parse(arena, text), &cpu, only, arena, ret, &n, &error), 0, "%s", error.text);
+    cr_assert_eq(domains_of(parse(arena, text), &cpu, only, true, arena, ret, &n, &error), 0, "%s", error.text);
     return n;
 }
 

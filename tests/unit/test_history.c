@@ -31,7 +31,7 @@ static struct domain domain_over(struct arena *arena, const char *text) {
     struct error error;
     int n;
     OK(workload_parse(text, arena, &workload, &error));
-    OK(domains_of(workload, &target, "conv2d_direct.cpu", arena, &domains, &n, &error));
+    OK(domains_of(workload, &target, "conv2d_direct.cpu", false, arena, &domains, &n, &error));
     return domains[0];
 }
 

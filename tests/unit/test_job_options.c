@@ -137,6 +137,24 @@ Test(job_options, reuse_is_true_false_or_exact) {
     expect_refused("{\"model_id\": \"m\", \"reuse\": null}", "reuse");
 }
 
+Test(job_options, cudnn_is_allowed_unless_it_is_not) {
+    struct json_object *body = parse("{\"model_id\": \"m\"}");
+    struct job_options options;
+    struct error error = {0};
+    cr_assert_eq(job_options_read(body, &options, &error), 0, "%s", error.text);
+    cr_expect(options.allow_cudnn);
+    options.allow_cudnn = false;
+    struct json_object *written = job_options_json(&options);
+    options.allow_cudnn = true;
+    cr_assert_eq(job_options_read(written, &options, &error), 0, "%s", error.text);
+    cr_expect_not(options.allow_cudnn);
+    json_object_put(written);
+    json_object_put(body);
+    expect_refused("{\"model_id\": \"m\", \"allow_cudnn\": 1}", "allow_cudnn");
+    expect_refused("{\"model_id\": \"m\", \"allow_cudnn\": false, \"tuner\": {\"template\": \"cudnn.cuda\"}}",
+                   "allow_cudnn");
+}
+
 Test(job_options, a_wrong_name_is_answered_with_the_right_ones) {
     struct json_object *body = parse("{\"model_id\": \"m\", \"tuner\": {\"template\": \"conv9d.cpu\"}}");
     struct job_options options;

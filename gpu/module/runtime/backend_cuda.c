@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A GPU through the driver alone: the primary context, a cubin for each code, one graph that holds every step of the
- * network. Inputs and outputs pass through pinned memory in the network's own stream.
+ * network; steps that are plans of cuDNN's are captured into it like kernels. Inputs and outputs pass through pinned
+ * memory in the network's own stream.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "gpu/device/cuda_api.h"
 #include "gpu/module/runtime/backend.h"
+#include "gpu/module/runtime/library.h"
 
 enum { TIMED_AT_ONCE = 64 };
 
@@ -29,6 +31,13 @@ struct backend {
     struct block *blocks;
     struct CUgraphExec_st *network;
     struct CUevent_st *events[TIMED_AT_ONCE + 1];
+    struct library library;
+};
+
+/* What a call launches. */
+struct kernel {
+    struct CUfunc_st *function; /* NULL: the plan */
+    struct library_plan *plan;
 };
 
 static int check(struct backend *backend, unsigned status, const char *what) {
@@ -69,6 +78,7 @@ static void release_gpu(struct backend *backend) {
     }
     if (backend->network)
         cu->cuGraphExecDestroy(backend->network);
+    library_close(&backend->library);
     while (backend->blocks) {
         struct block *block = backend->blocks;
         backend->blocks = block->next;
@@ -122,7 +132,7 @@ static int cuda_open(const struct backend_options *options, struct backend **ret
         free(backend);
         return fault_set(options->fault, "There is not enough memory to open the module.");
     }
-    backend->fault = options->fault;
+    backend->fault = backend->library.fault = options->fault;
     backend->arch = options->arch;
     backend->n_codes = options->n_codes;
     if (cuda_driver_open(&backend->cu, reason, sizeof reason) < 0) {
@@ -224,22 +234,41 @@ static int cuda_stage(struct backend *backend, struct port *port) {
     return 0;
 }
 
-static int resolve(struct backend *backend, const struct call *call, struct CUfunc_st **ret) {
+static int resolve_plan(struct backend *backend, const struct call *call, struct kernel *ret) {
+    uint64_t address = 0;
+    bool is_new;
+    if (library_find(&backend->library, call->entry, call->n_args, &ret->plan, &is_new) < 0)
+        return -1;
+    if (is_new && ret->plan->workspace_bytes > 0 && cuda_alloc(backend, ret->plan->workspace_bytes, &address) < 0)
+        return -1;
+    if (is_new)
+        ret->plan->workspace = address;
+    return 0;
+}
+
+static int resolve(struct backend *backend, const struct call *call, struct kernel *ret) {
     const struct cuda_driver *cu = &backend->cu;
-    if (check_call(backend, cu->cuModuleGetFunction(ret, backend->codes[call->code], call->entry), call) < 0)
+    if (cudnn_is_entry(call->entry))
+        return resolve_plan(backend, call, ret);
+    if (check_call(backend, cu->cuModuleGetFunction(&ret->function, backend->codes[call->code], call->entry), call) < 0)
         return -1;
     if (call->shared <= CUDA_SHARED_DEFAULT)
         return 0;
-    return check_call(backend, cu->cuFuncSetAttribute(*ret, CUDA_MAX_DYNAMIC_SHARED, (int)call->shared), call);
+    return check_call(backend, cu->cuFuncSetAttribute(ret->function, CUDA_MAX_DYNAMIC_SHARED, (int)call->shared), call);
 }
 
-static int launch_all(struct backend *backend, const struct call *calls, struct CUfunc_st *const *functions, int n) {
+static int launch_all(struct backend *backend, const struct call *calls, const struct kernel *kernels, int n) {
     for (int i = 0; i < n; i++) {
         const struct call *call = &calls[i];
         void *args[FORMAT_MAX_ARGS];
+        if (kernels[i].plan) {
+            if (library_run(&backend->library, kernels[i].plan, call->args, backend->stream) < 0)
+                return -1;
+            continue;
+        }
         for (int a = 0; a < call->n_args; a++)
             args[a] = (void *)(uintptr_t)&call->args[a];
-        unsigned status = cuda_launch_kernel(&backend->cu, functions[i], call->grid, call->block, call->shared,
+        unsigned status = cuda_launch_kernel(&backend->cu, kernels[i].function, call->grid, call->block, call->shared,
                                              (int)call->early, backend->stream, args);
         if (check_call(backend, status, call) < 0)
             return -1;
@@ -247,32 +276,32 @@ static int launch_all(struct backend *backend, const struct call *calls, struct 
     return 0;
 }
 
-/* Finds every function and launches each call once. *ret: the functions, the caller's, or NULL. */
-static int launch_once(struct backend *backend, const struct call *calls, int n, struct CUfunc_st ***ret) {
-    struct CUfunc_st **functions = *ret = calloc((size_t)n + 1, sizeof(struct CUfunc_st *));
-    if (!functions)
+/* Finds every kernel and launches each call once. *ret: the kernels, the caller's, or NULL. */
+static int launch_once(struct backend *backend, const struct call *calls, int n, struct kernel **ret) {
+    struct kernel *kernels = *ret = calloc((size_t)n + 1, sizeof *kernels);
+    if (!kernels)
         return fault_set(backend->fault, "There is not enough memory for the module's %d steps.", n);
     for (int i = 0; i < n; i++) {
-        if (resolve(backend, &calls[i], &functions[i]) < 0)
+        if (resolve(backend, &calls[i], &kernels[i]) < 0)
             return -1;
     }
-    return launch_all(backend, calls, functions, n) < 0 ? -1 : wait(backend, "Running the network failed");
+    return launch_all(backend, calls, kernels, n) < 0 ? -1 : wait(backend, "Running the network failed");
 }
 
 static int cuda_prepare(struct backend *backend, const struct call *calls, int n) {
-    struct CUfunc_st **functions;
-    int rc = launch_once(backend, calls, n, &functions);
-    free(functions);
+    struct kernel *kernels;
+    int rc = launch_once(backend, calls, n, &kernels);
+    free(kernels);
     return rc;
 }
 
-static int capture(struct backend *backend, const struct call *calls, struct CUfunc_st *const *functions, int n) {
+static int capture(struct backend *backend, const struct call *calls, const struct kernel *kernels, int n) {
     const struct cuda_driver *cu = &backend->cu;
     struct CUgraph_st *graph = NULL;
     static const char what[] = "Making the network's graph failed";
     if (check(backend, cu->cuStreamBeginCapture(backend->stream, CUDA_CAPTURE_THREAD_LOCAL), what) < 0)
         return -1;
-    int rc = launch_all(backend, calls, functions, n);
+    int rc = launch_all(backend, calls, kernels, n);
     unsigned status = cu->cuStreamEndCapture(backend->stream, &graph);
     if (rc == 0)
         rc = check(backend, status, what);
@@ -285,11 +314,11 @@ static int capture(struct backend *backend, const struct call *calls, struct CUf
 
 /* Code is loaded lazily, at its first launch, which may not happen while a graph is captured: so all runs once. */
 static int cuda_bind(struct backend *backend, const struct call *calls, int n) {
-    struct CUfunc_st **functions;
-    int rc = launch_once(backend, calls, n, &functions);
+    struct kernel *kernels;
+    int rc = launch_once(backend, calls, n, &kernels);
     if (rc == 0)
-        rc = capture(backend, calls, functions, n);
-    free(functions);
+        rc = capture(backend, calls, kernels, n);
+    free(kernels);
     return rc;
 }
 
