@@ -179,8 +179,9 @@ $(BUILD)/tests/bench/%: tests/bench/%.c $(LIB) | headers
 	@mkdir -p $(@D)
 	$(call say,LD $@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(LDLIBS)
+# `make bench ONLY="get streams"` runs some of them.
 bench: $(PROGRAM) $(BENCHES)
-	sh tests/bench/run.sh $(abspath $(PROGRAM))
+	sh tests/bench/run.sh $(abspath $(PROGRAM)) $(ONLY)
 bench-gpu: $(PROGRAM) $(GPU_PROGRAMS)
 	sh tests/bench/gpu.sh $(abspath $(PROGRAM))
 

@@ -26,14 +26,14 @@ static void answer_stream(struct request *request, struct response *ret) {
 }
 
 int job_events(struct request *request, struct response *ret, struct error *error) {
-    struct job_row *job;
+    struct job_version job;
     int64_t after;
     if (hub_check(request->api->hub, error) < 0 ||
-        job_get(request->api->db, request->params[0], request->arena, &job, error) < 0 ||
-        read_after(request, 0, job->last_event, &after, error) < 0)
+        job_version_get(request->api->db, request->params[0], &job, error) < 0 ||
+        read_after(request, 0, job.last_event, &after, error) < 0)
         return -1;
     *ret =
-        (struct response){.job_id = request->params[0], .after = after, .ended = job_state_ended(job->state), .fd = -1};
+        (struct response){.job_id = request->params[0], .after = after, .ended = job_state_ended(job.state), .fd = -1};
     answer_stream(request, ret);
     return 0;
 }

@@ -83,7 +83,7 @@ static const char *or_null(const char *text) {
     return text && *text ? text : NULL;
 }
 
-void job_write(struct buf *out, const struct job_row *job) {
+void job_write_head(struct buf *out, const struct job_row *job) {
     write_object(out, NULL);
     write_text(out, "id", job->id);
     write_text(out, "model_id", job->model_id);
@@ -96,7 +96,13 @@ void job_write(struct buf *out, const struct job_row *job) {
     write_time(out, "created_at", job->created_us);
     write_time(out, "started_at", job->started_us);
     write_time(out, "finished_at", job->finished_us);
-    write_fixed(out, "elapsed_s", job->elapsed_s);
+}
+
+void job_write_elapsed(struct buf *out, double elapsed_s) {
+    write_fixed(out, "elapsed_s", elapsed_s);
+}
+
+void job_write_tail(struct buf *out, const struct job_row *job) {
     write_int(out, "last_event", job->last_event);
     write_raw(out, "options", job->options);
     write_raw(out, "labels", job->labels);
@@ -112,4 +118,10 @@ void job_write(struct buf *out, const struct job_row *job) {
         write_end(out, ']');
     }
     write_end(out, '}');
+}
+
+void job_write(struct buf *out, const struct job_row *job) {
+    job_write_head(out, job);
+    job_write_elapsed(out, job->elapsed_s);
+    job_write_tail(out, job);
 }

@@ -8,6 +8,10 @@
 
 /* One object; with its tasks when the row has them. */
 void job_write(struct buf *out, const struct job_row *job);
+/* The same in three: elapsed_s is what goes on by itself. */
+void job_write_head(struct buf *out, const struct job_row *job);
+void job_write_elapsed(struct buf *out, double elapsed_s);
+void job_write_tail(struct buf *out, const struct job_row *job);
 /* A task's errors and error_texts, into the object that is open. */
 void job_write_errors(struct buf *out, const struct task_row *task);
 

@@ -6,6 +6,7 @@
 #include "api/handlers.h"
 #include "api/idempotency.h"
 #include "api/job_json.h"
+#include "api/job_texts.h"
 #include "api/json_write.h"
 #include "api/pages.h"
 #include "api/server.h"
@@ -17,19 +18,38 @@
 
 enum { MOST_JOB = 64 << 20, MOST_LIST = 256 << 20, MOST_WAIT_S = 300 };
 
-static int answer_job(struct request *request, struct response *ret, int status, const struct job_row *job,
-                      struct error *error) {
-    struct buf *json = request_buf(request, MOST_JOB);
-    job_write(json, job);
-    return response_written(request, ret, status, json, error);
+/* Reads and writes the whole job. */
+static int write_job(struct request *request, const char *id, struct buf *out, struct job_version *ret,
+                     struct error *error) {
+    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
+    struct job_row *job;
+    if (job_get(request->api->db, id, arena, &job, error) < 0)
+        return -1;
+    job_texts_write(request->api->job_texts, job, out);
+    *ret = (struct job_version){job->last_event, job->row, job->state, job->elapsed_s};
+    return 0;
 }
 
+/* Finer than the text, which has elapsed_s in thousandths: as long as that goes on there is no second answer alike. */
+static const char *version_tag(struct arena *arena, const struct job_version *version) {
+    return arena_printf(arena, "\"" WARPTUNE_VERSION "-%lld-%lld-%.6f\"", (long long)version->last_event,
+                        (long long)version->row, version->elapsed_s);
+}
+
+/* As it was written last, when the database says that it is still so. */
 static int answer_by_id(struct request *request, struct response *ret, int status, const char *id,
                         struct error *error) {
-    struct job_row *job;
-    if (job_get(request->api->db, id, request->arena, &job, error) < 0)
+    struct job_texts *texts = request->api->job_texts;
+    struct buf *json = request_buf(request, MOST_JOB);
+    struct job_version version;
+    bool known = job_texts_has(texts, id);
+    if (known && job_version_get(request->api->db, id, &version, error) < 0)
         return -1;
-    return answer_job(request, ret, status, job, error);
+    if (!(known && job_texts_take(texts, id, &version, json)) && write_job(request, id, json, &version, error) < 0)
+        return -1;
+    if (status == 200)
+        ret->etag = version_tag(request->arena, &version);
+    return response_written(request, ret, status, json, error);
 }
 
 /* ---- submit ---- */
@@ -101,7 +121,8 @@ static int create(struct submission *submission, const struct job_options *optio
                           .idempotency = request->idempotency,
                           .answer = answer_for_key,
                           .answer_data = submission,
-                          .max_open = request->api->max_open_jobs};
+                          .max_open = request->api->max_open_jobs,
+                          .room = &request->api->job_room};
     if (choose_secret(options, submission, &job.webhook_secret, error) < 0 ||
         job_create(request->api->db, &job, id, &created, error) < 0)
         return -1;
@@ -150,29 +171,33 @@ int job_page(struct request *request, struct response *ret, struct error *error)
  * For `fail=1`: the job's end as a status, so that `curl --fail` tells a script. 200: it succeeded. 424: it failed or
  * was cancelled, with its error as the problem. 202: it has not ended yet, look again.
  */
-static int answer_by_end(struct request *request, struct response *ret, const struct job_row *job,
+static int answer_by_end(struct request *request, struct response *ret, const char *id, enum job_state state,
                          struct error *error) {
+    struct job_row *job;
+    if (state != JOB_FAILED && state != JOB_CANCELLED)
+        return answer_by_id(request, ret, state == JOB_SUCCEEDED ? 200 : 202, id, error);
+    if (job_get(request->api->db, id, request->arena, &job, error) < 0)
+        return -1;
     if (job->state == JOB_FAILED)
-        return error_set(error, ERROR_CONFLICT, "job-failed", NULL, "Job %s failed with %s: %.800s", job->id,
+        return error_set(error, ERROR_CONFLICT, "job-failed", NULL, "Job %s failed with %s: %.800s", id,
                          job->error_code, job->error_text);
     if (job->state == JOB_CANCELLED)
-        return error_set(error, ERROR_CONFLICT, "job-cancelled", NULL, "Job %s was cancelled.", job->id);
-    return answer_job(request, ret, job->state == JOB_SUCCEEDED ? 200 : 202, job, error);
+        return error_set(error, ERROR_CONFLICT, "job-cancelled", NULL, "Job %s was cancelled.", id);
+    return answer_by_id(request, ret, 202, id, error); /* taken up again, a moment ago */
 }
 
-/* Each look has an arena of its own, because a request that waits may look many times before it answers. */
+/* A request that waits may look many times before it answers. */
 static int look_at_job(struct request *request, struct response *ret, int64_t wait_s, bool by_end,
                        struct error *error) {
-    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
     const char *id = request->params[0];
-    struct job_row *job;
+    struct job_version job;
     uint64_t seen = hub_generation(request->api->hub, id);
-    if (job_get(request->api->db, id, arena, &job, error) < 0)
+    if (job_version_get(request->api->db, id, &job, error) < 0)
         return -1;
     if (!request->wait_until)
         request->wait_until = deadline_in_s((double)wait_s);
-    if (job_state_ended(job->state) || clock_now_ns() >= request->wait_until || hub_draining(request->api->hub))
-        return by_end ? answer_by_end(request, ret, job, error) : answer_job(request, ret, 200, job, error);
+    if (job_state_ended(job.state) || clock_now_ns() >= request->wait_until || hub_draining(request->api->hub))
+        return by_end ? answer_by_end(request, ret, id, job.state, error) : answer_by_id(request, ret, 200, id, error);
     *ret = (struct response){.kind = RESPONSE_WAIT, .job_id = id, .seen = seen, .fd = -1};
     return 0;
 }

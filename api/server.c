@@ -11,11 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/acceptor.h"
 #include "api/auth.h"
+#include "api/event_feed.h"
 #include "api/exchange.h"
-#include "api/feed.h"
 #include "api/guard.h"
 #include "api/idempotency.h"
+#include "api/job_texts.h"
 #include "api/listen.h"
 #include "api/negotiate.h"
 #include "api/openapi.h"
@@ -33,11 +35,13 @@ enum { QUICK_THREADS = 4, SLOW_THREADS = 4 };
 struct server {
     struct api *api;
     struct MHD_Daemon *daemon;
+    struct acceptor *acceptor; /* deals the daemon's threads their connections; NULL once the server drains */
     struct executor *quick, *slow;
     struct guard *guard;
     struct cors *cors;
     int threads;   /* that serve connections */
-    int listening; /* its socket, once no longer used; -1 */
+    int most;      /* connections open at a time */
+    int listening; /* its socket; -1 before */
     bool adopted;  /* that socket is others' too */
     bool trust_proxy;
     atomic_int blocking; /* of them, those that may be waiting for the database */
@@ -457,22 +461,38 @@ int server_max_queries(const struct server_config *config) {
     return threads_of(config) + QUICK_THREADS + SLOW_THREADS;
 }
 
-static int start_daemon(struct server *server, const struct server_config *config, int fd, struct error *error) {
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
+static int start_daemon(struct server *server, const struct server_config *config, struct error *error) {
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET;
     struct MHD_OptionItem tls[] = {
         {config->tls ? MHD_OPTION_HTTPS_CERT_CALLBACK : MHD_OPTION_END, 0, (void *)(uintptr_t)tls_retrieve},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES},
         {MHD_OPTION_END, 0, NULL}};
-    server->daemon =
-        MHD_start_daemon(flags | (config->tls ? MHD_USE_TLS : 0u), 0, NULL, NULL, on_request, server, MHD_OPTION_ARRAY,
-                         tls, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)server->threads,
-                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->max_connections,
-                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(64 << 10), MHD_OPTION_CONNECTION_TIMEOUT, 60u,
-                         MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_URI_LOG_CALLBACK,
-                         begin_exchange, server, MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_END);
+    server->daemon = MHD_start_daemon(
+        flags | (config->tls ? MHD_USE_TLS : 0u), 0, NULL, NULL, on_request, server, MHD_OPTION_ARRAY, tls,
+        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)server->threads, MHD_OPTION_CONNECTION_LIMIT, (unsigned)server->most,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(64 << 10), MHD_OPTION_CONNECTION_TIMEOUT, 60u,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, server,
+        MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_END);
     if (!server->daemon)
         return error_set(error, ERROR_IO, "cannot-listen", NULL, "The HTTP server did not start: %m.");
     return 0;
+}
+
+static bool has_room(void *data) {
+    struct server *server = data;
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+    return !info || info->num_connections < (unsigned)server->most;
+}
+
+/* libmicrohttpd begins with the thread that the descriptor's number stands for, and closes what it cannot take. */
+static void take_connection(void *data, int fd, const struct sockaddr *address, socklen_t len) {
+    struct server *server = data;
+    MHD_add_connection(server->daemon, fd, address, len);
+}
+
+static int start_acceptor(struct server *server, struct error *error) {
+    struct acceptor_target target = {has_room, take_connection, server};
+    return acceptor_start(server->listening, &target, &server->acceptor, error);
 }
 
 static struct server *server_new(struct api *api, const struct server_config *config) {
@@ -481,13 +501,15 @@ static struct server *server_new(struct api *api, const struct server_config *co
         abort();
     server->api = api;
     server->threads = threads_of(config);
+    server->most = config->max_connections;
     api->auth = auth_new(api->db);
     server->listening = -1;
     server->adopted = config->listen_fd > 0;
     server->trust_proxy = config->trust_proxy;
     api->started_ns = clock_now_ns();
     api->stats = stats_new();
-    api->feed = feed_new(api->db);
+    api->job_texts = job_texts_new();
+    api->event_feed = event_feed_new(api->db);
     if (getrandom(&server->instance, sizeof server->instance, 0) < 0)
         server->instance = (uint32_t)clock_now_ns();
     pthread_mutex_init(&server->lock, NULL);
@@ -505,11 +527,12 @@ int server_start(struct api *api, const struct server_config *config, struct ser
         (fd > 0 ? listen_adopt(fd, error) : listen_open(config->listen, &fd, error)) < 0)
         return -1;
     struct server *server = server_new(api, config);
+    server->listening = fd;
     listen_url(config->tls ? "https" : "http", fd, server->url, sizeof server->url);
     if (cors_new(config->cors_origins, &server->cors, error) < 0 || openapi_new(&api->openapi, error) < 0 ||
         guard_start(HEAD_S, &server->guard, error) < 0 || executor_new(QUICK_THREADS, &server->quick, error) < 0 ||
-        executor_new(SLOW_THREADS, &server->slow, error) < 0 || start_daemon(server, config, fd, error) < 0) {
-        close(fd);
+        executor_new(SLOW_THREADS, &server->slow, error) < 0 || start_daemon(server, config, error) < 0 ||
+        start_acceptor(server, error) < 0) {
         server_stop(server);
         return -1;
     }
@@ -533,10 +556,11 @@ static void wait_until_idle(struct server *server) {
 }
 
 void server_drain(struct server *server) {
-    server->listening = MHD_quiesce_daemon(server->daemon);
-    if (server->listening != MHD_INVALID_SOCKET && !server->adopted)
-        shutdown(server->listening,
-                 SHUT_RDWR); /* refused at once, not left waiting; its number is libmicrohttpd's yet */
+    bool listened = server->acceptor != NULL;
+    acceptor_stop(server->acceptor);
+    server->acceptor = NULL;
+    if (listened && !server->adopted)
+        shutdown(server->listening, SHUT_RDWR); /* who comes now is refused at once, not left waiting */
     hub_drain(server->api->hub);
 }
 
@@ -546,7 +570,7 @@ void server_stop(struct server *server) {
     if (!server)
         return;
     if (server->daemon) {
-        if (server->listening < 0)
+        if (server->acceptor)
             server_drain(server);
         wait_until_idle(server);
     }
@@ -562,7 +586,8 @@ void server_stop(struct server *server) {
     cors_free(server->cors);
     openapi_free(server->api->openapi);
     stats_free(server->api->stats);
-    feed_free(server->api->feed);
+    job_texts_free(server->api->job_texts);
+    event_feed_free(server->api->event_feed);
     auth_free(server->api->auth);
     server->api->auth = NULL;
     pthread_cond_destroy(&server->idle);

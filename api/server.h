@@ -15,9 +15,12 @@
 
 #include "api/hub.h"
 #include "service/base/error.h"
+#include "service/store/job_store.h"
 
 struct auth;
 struct db;
+struct event_feed;
+struct job_texts;
 struct reservations;
 struct retention_stats;
 
@@ -30,14 +33,16 @@ struct api {
     int64_t max_upload_bytes;
     int64_t max_json_bytes;
     int64_t max_open_jobs;
+    struct job_room job_room;
     int64_t request_timeout_s;
     bool webhook_allow_private;        /* webhooks may go to private addresses */
     struct reservations *reservations; /* of Idempotency-Keys */
     struct auth *auth;                 /* the server's own, as the rest: who asks; for /metrics and /openapi.json */
     int64_t started_ns;
+    struct job_texts *job_texts;
+    struct event_feed *event_feed;
     struct stats *stats;
     struct openapi *openapi;
-    struct feed *feed; /* for those who follow projects */
     const struct retention_stats *retention; /* NULL in tests */
 };
 

@@ -12,15 +12,14 @@
 #include <string.h>
 
 #include "api/auth.h"
+#include "api/event_feed.h"
 #include "api/event_text.h"
 #include "api/exchange.h"
-#include "api/feed.h"
 #include "service/base/clock.h"
 #include "service/base/log.h"
-#include "service/store/event_store.h"
 #include "service/store/job_store.h"
 
-enum { BATCH = 256, MOST_BATCH = 16 << 20 };
+enum { MOST_OWN = 4096 };
 #define KEEP_ALIVE_S 15
 #define SETTLE_S 0.25 /* a busy job's events are sent together, so often */
 
@@ -31,13 +30,13 @@ struct stream {
     struct MHD_Connection *connection;
     struct credential credential; /* that it was opened with */
     char followed[UUID_TEXT];     /* the job, or the project */
-    bool whole_project;           /* it has no end of its own, and its text is in `shared` */
+    bool whole_project;           /* then there is no end */
     int64_t after;                /* the last event that was written */
     bool ended;                   /* the job has, as far as was read */
-    bool closing;                 /* nothing follows what is to be sent */
-    struct buf text;              /* what is to be sent */
-    struct feed_text *shared;     /* the same, of a project; then `text` is empty */
-    size_t sent;                  /* of it */
+    bool closing;                 /* nothing follows what is in `text` */
+    struct buf text;              /* its own: signs of life, the end */
+    struct event_batch *batch;    /* sent before `text`; NULL: none */
+    size_t sent;                  /* of both */
     int64_t next_keep_alive;
 };
 
@@ -59,12 +58,11 @@ static void wake_stream(struct hub_waiter *waiter) {
 
 /* How the job ended, now that all its events are written. */
 static int write_end_event(struct stream *stream, struct error *error) {
-    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
-    struct job_row *job;
-    if (job_get(server_api(stream->server)->db, stream->followed, arena, &job, error) < 0)
+    struct job_version job;
+    if (job_version_get(server_api(stream->server)->db, stream->followed, &job, error) < 0)
         return -1;
-    if (job_state_ended(job->state)) {
-        event_write_end(&stream->text, job_state_name(job->state));
+    if (job_state_ended(job.state)) {
+        event_write_end(&stream->text, job_state_name(job.state));
         stream->closing = true;
     } else {
         stream->ended = false; /* it was taken up again */
@@ -72,33 +70,22 @@ static int write_end_event(struct stream *stream, struct error *error) {
     return 0;
 }
 
-static int write_news_of_job(struct stream *stream, struct error *error) {
-    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
-    struct event_row *events;
-    int n;
-    if (event_list(server_api(stream->server)->db, stream->followed, NULL, stream->after, BATCH, arena, &events, &n,
-                   error) < 0)
+/* Takes what is new; nothing is no error. */
+static int take_news(struct stream *stream, uint64_t seen, struct error *error) {
+    struct event_batch *batch;
+    size_t len;
+    if (event_feed_take(server_api(stream->server)->event_feed, stream->followed, stream->whole_project, stream->after,
+                        seen, &batch, error) < 0)
         return -1;
-    for (int i = 0; i < n; i++) {
-        event_write(&stream->text, &events[i], &stream->ended);
-        stream->after = events[i].number;
+    event_batch_text(batch, &len);
+    if (len == 0) {
+        event_batch_release(batch);
+        return stream->ended ? write_end_event(stream, error) : 0;
     }
-    return n == 0 && stream->ended ? write_end_event(stream, error) : buf_check(&stream->text, "events", error);
-}
-
-/* Writes what is new; nothing is no error. */
-static int write_news(struct stream *stream, uint64_t seen, struct error *error) {
-    if (!stream->whole_project)
-        return write_news_of_job(stream, error);
-    if (feed_read(server_api(stream->server)->feed, stream->followed, stream->after, seen, &stream->shared, error) < 0)
-        return -1;
-    if (stream->shared)
-        stream->after = stream->shared->to;
+    stream->batch = batch;
+    stream->after = event_batch_last(batch);
+    stream->ended = !stream->whole_project && event_batch_ended(batch, stream->ended);
     return 0;
-}
-
-static const struct buf *outgoing(const struct stream *stream) {
-    return stream->shared ? &stream->shared->text : &stream->text;
 }
 
 /* Nothing is new: sleeps until something is, or a sign of life is due. */
@@ -125,38 +112,55 @@ static void look(struct work *work) {
     uint64_t seen = hub_generation(server_api(stream->server)->hub, stream->followed);
     struct identity who;
     if (auth_identify(server_api(stream->server)->auth, &stream->credential, &who, &error) < 0 ||
-        write_news(stream, seen, &error) < 0) {
+        take_news(stream, seen, &error) < 0) {
         log_error(LOG_WARN, "a stream of events ends", &error);
         stream->closing = true;
         resume(stream);
-    } else if (outgoing(stream)->len || stream->closing) {
+    } else if (stream->batch || stream->text.len || stream->closing) {
         resume(stream);
     } else {
         sleep_stream(stream, seen);
     }
 }
 
+/* What is to be sent next; NULL: all is. */
+static const char *next_part(const struct stream *stream, size_t *ret_len) {
+    size_t len = 0;
+    const char *text = stream->batch ? event_batch_text(stream->batch, &len) : NULL;
+    size_t at = stream->sent;
+    if (at >= len) {
+        at -= len;
+        text = stream->text.data;
+        len = stream->text.len;
+    }
+    *ret_len = len - at;
+    return *ret_len ? text + at : NULL;
+}
+
+static void forget_sent(struct stream *stream) {
+    event_batch_release(stream->batch);
+    stream->batch = NULL;
+    buf_clear(&stream->text);
+    stream->sent = 0;
+    stream->next_keep_alive = deadline_in_s(KEEP_ALIVE_S);
+}
+
 /* libmicrohttpd wants bytes; without any it is told none, and the connection sleeps. */
 static ssize_t read_stream(void *data, uint64_t position, char *out, size_t size) {
     struct stream *stream = data;
     (void)position;
-    const struct buf *text = outgoing(stream);
-    size_t left = text->len - stream->sent;
-    if (left) {
+    size_t left;
+    const char *part = next_part(stream, &left);
+    if (part) {
         size_t n = left < size ? left : size;
-        memcpy(out, text->data + stream->sent, n);
+        memcpy(out, part, n);
         stream->sent += n;
         return (ssize_t)n;
     }
     if (stream->closing)
         return MHD_CONTENT_READER_END_OF_STREAM;
-    if (stream->sent) {
-        buf_clear(&stream->text);
-        feed_text_release(stream->shared);
-        stream->shared = NULL;
-        stream->sent = 0;
-        stream->next_keep_alive = deadline_in_s(KEEP_ALIVE_S);
-    }
+    if (stream->sent)
+        forget_sent(stream);
     MHD_suspend_connection(stream->connection);
     hand_over(stream);
     return 0;
@@ -164,8 +168,8 @@ static ssize_t read_stream(void *data, uint64_t position, char *out, size_t size
 
 static void free_stream(void *data) {
     struct stream *stream = data;
+    event_batch_release(stream->batch);
     buf_release(&stream->text);
-    feed_text_release(stream->shared);
     free(stream);
 }
 
@@ -184,7 +188,7 @@ struct MHD_Response *event_stream_make(struct exchange *exchange) {
     stream->after = response->after;
     stream->ended = response->ended;
     stream->next_keep_alive = deadline_in_s(KEEP_ALIVE_S);
-    buf_init(&stream->text, MOST_BATCH);
+    buf_init(&stream->text, MOST_OWN);
     buf_puts(&stream->text, "retry: 1000\n"); /* how soon a client that was cut off comes again, in ms */
     if (stream->whole_project)                /* from where, although it has seen no event yet */
         buf_printf(&stream->text, "id: %lld\n", (long long)stream->after);

@@ -14,6 +14,7 @@ extern const struct template autotvm_winograd_cuda;
 extern const struct template conv2d_direct_cpu;
 extern const struct template conv2d_mma_cuda;
 extern const struct template conv2d_simt_cuda;
+extern const struct template conv2d_wgmma_cuda;
 extern const struct template cudnn_cuda;
 extern const struct template depthwise_cpu;
 extern const struct template plain_cpu;

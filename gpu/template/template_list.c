@@ -5,6 +5,7 @@
 
 const struct template *const template_builtin[] = {
     &conv2d_direct_cpu,
+    &conv2d_wgmma_cuda,
     &conv2d_mma_cuda,
     &conv2d_simt_cuda,
     &depthwise_cpu,

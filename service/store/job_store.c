@@ -3,27 +3,32 @@
 
 #include <string.h>
 
+#include "service/base/clock.h"
 #include "service/store/job_tx.h"
 #include "service/store/pg.h"
 #include "service/store/project_store.h"
 #include "service/store/quota.h"
 
+#define ELAPSED "extract(epoch FROM coalesce(j.idle_since, j.finished_at, now()) - j.started_at)::float8 - j.idle_s"
+
 /* The wide columns of a job come with the rows for which `where` holds only: once, when there is a row for each task.
  */
-#define JOB_COLUMNS(where)                                                                                  \
-    "j.id, j.model_id, j.state, j.device, j.device_kind, j.device_key, j.key, j.priority,"                  \
-    " CASE WHEN " where " THEN j.options END, CASE WHEN " where " THEN j.labels END,"                       \
-    " CASE WHEN " where " THEN j.result END, j.error_code, CASE WHEN " where " THEN j.error_text END,"      \
-    " j.module_so, j.module_tar, j.created_at, j.started_at, j.finished_at,"                                \
-    " extract(epoch FROM coalesce(j.idle_since, j.finished_at, now()) - j.started_at)::float8 - j.idle_s, " \
-    "j.last_event"
+#define JOB_COLUMNS(where)                                                                             \
+    "j.id, j.model_id, j.state, j.device, j.device_kind, j.device_key, j.key, j.priority,"             \
+    " CASE WHEN " where " THEN j.options END, CASE WHEN " where " THEN j.labels END,"                  \
+    " CASE WHEN " where " THEN j.result END, j.error_code, CASE WHEN " where " THEN j.error_text END," \
+    " j.module_so, j.module_tar, j.created_at, j.started_at, j.finished_at,"                           \
+    " " ELAPSED ", j.last_event"
 enum { JOB_COLUMN_COUNT = 20 };
+/* The row's version: a change by hand, or a database that was put back, shows in it where last_event does not. */
+#define ROW_VERSION "j.xmin"
 
 static const struct statement get = {
     "job_get",
     "SELECT " JOB_COLUMNS(
         "coalesce(t.number, 0) = 0") ","
-                                     " t.number, t.workload, t.name, t.template, t.count, t.flops, t.bytes, t.state, "
+                                     " " ROW_VERSION
+                                     ", t.number, t.workload, t.name, t.template, t.count, t.flops, t.bytes, t.state, "
                                      "t.trials_planned,"
                                      " t.trials_done, t.errors, t.error_texts, t.best_template, t.best_version, "
                                      "t.best_index, "
@@ -32,6 +37,8 @@ static const struct statement get = {
                                      "t.started_at, t.finished_at "
                                      "FROM jobs j LEFT JOIN tasks t ON t.job_id = j.id WHERE j.id = $1 ORDER BY "
                                      "t.number"};
+static const struct statement version = {"job_version", "SELECT j.last_event, " ROW_VERSION ", j.state, " ELAPSED
+                                                        " FROM jobs j WHERE j.id = $1"};
 static const struct statement list = {
     "job_list", "SELECT " JOB_COLUMNS(
                     "true") ", s.tasks, s.ended, s.planned, s.done "
@@ -49,10 +56,9 @@ static const struct statement find = {"job_find", "SELECT 1 FROM jobs WHERE id =
 /* The share lock keeps the model from being deleted until the job is there. */
 static const struct statement lock_model = {"job_lock_model",
                                             "SELECT 1 FROM models WHERE id = $1 AND project_id = $2 FOR SHARE"};
-static const struct statement too_many = {
-    "job_too_many",
-    "SELECT count(*) >= $1::bigint FROM (SELECT FROM jobs WHERE state IN ('queued', 'running', 'paused') "
-    "LIMIT $1::bigint) open"};
+static const struct statement count_open = {
+    "job_count_open",
+    "SELECT count(*) FROM (SELECT FROM jobs WHERE state IN ('queued', 'running', 'paused') LIMIT $1::bigint) open"};
 static const struct statement insert = {
     "job_insert",
     "WITH job AS (INSERT INTO jobs (id, model_id, device, key, priority, options, labels, last_event, project_id)"
@@ -61,9 +67,14 @@ static const struct statement insert = {
     " event AS (INSERT INTO events (job_id, number, kind, data) SELECT id, 1, 'state', '{\"state\":\"queued\"}' FROM "
     "job),"
     " item AS (INSERT INTO queue (job_id, kind, priority, label, device_kind, project_id)"
-    "  SELECT id, 'plan', priority, key, CASE device WHEN 'auto' THEN 'any' ELSE device END, project_id FROM job"
-    "  RETURNING device_kind) "
-    "SELECT pg_notify('" CHANNEL_QUEUE "', device_kind) FROM item"};
+    "  SELECT id, 'plan', priority, key, CASE device WHEN 'auto' THEN 'any' ELSE device END, project_id FROM job) "
+    "SELECT 1 FROM job"};
+/*
+ * After the job's transaction, and not waiting for the disk: whoever commits a notification holds a lock of the whole
+ * database until its commit is on the disk, so that jobs submitted at once would wait for each other's.
+ */
+static const struct statement wake = {
+    "job_created_wake", "SELECT set_config('synchronous_commit', 'off', true), pg_notify('" CHANNEL_QUEUE "', $1)"};
 
 static int no_such_job(const char *id, struct error *error) {
     return error_set(error, ERROR_NOT_FOUND, "no-such-job", NULL, "There is no job %.64s.", id ? id : "");
@@ -135,11 +146,12 @@ static int read_whole(PGresult **rows_of_get, struct arena *arena, struct job_ro
     struct row row = {result, 0, 0};
     if (read_job(&row, job, error) < 0)
         return -1;
-    job->n_tasks = PQgetisnull(result, 0, JOB_COLUMN_COUNT) ? 0 : rows;
+    job->row = row_int(&row);
+    job->n_tasks = PQgetisnull(result, 0, row.column) ? 0 : rows;
     job->tasks = arena_array(arena, (size_t)job->n_tasks + 1, sizeof *job->tasks);
     for (int i = 0; i < job->n_tasks; i++) {
         struct task_row *task = &job->tasks[i];
-        row = (struct row){result, i, JOB_COLUMN_COUNT};
+        row = (struct row){result, i, JOB_COLUMN_COUNT + 1};
         if (read_task(&row, arena, task, error) < 0)
             return -1;
         job->n_tasks_ended += job_state_ended(task->state);
@@ -160,6 +172,25 @@ int job_get(struct db *db, const char *id, struct arena *arena, struct job_row *
     if (db_run(db, &get, &params, &result, error) < 0)
         return -1;
     return PQntuples(result) == 0 ? no_such_job(id, error) : read_whole(&result, arena, ret, error);
+}
+
+int job_version_get(struct db *db, const char *id, struct job_version *ret, struct error *error) {
+    PGresult *result CLEANUP(pg_clear_p) = NULL;
+    struct params params = {0};
+    params_text(&params, id);
+    if (!uuid_valid(id))
+        return no_such_job(id, error);
+    if (db_run(db, &version, &params, &result, error) < 0)
+        return -1;
+    if (PQntuples(result) == 0)
+        return no_such_job(id, error);
+    struct row row = {result, 0, 0};
+    ret->last_event = row_int(&row);
+    ret->row = row_int(&row);
+    if (job_state_parse(row_raw(&row), &ret->state, error) < 0)
+        return -1;
+    ret->elapsed_s = row_double(&row);
+    return 0;
 }
 
 static int filter_params(const struct job_filter *filter, struct arena *arena, struct params *ret,
@@ -240,18 +271,31 @@ static int find_made(struct pg *pg, const char *id, bool *ret_found, struct erro
     return 0;
 }
 
-static int check_room(struct pg *pg, int64_t max_open, struct error *error) {
+#define ROOM_S 1         /* how long a count holds */
+enum { ROOM_PART = 16 }; /* of what was free then, for each of so many servers */
+
+/* Whether the last count says that there is room for one more; then it is taken. */
+static bool take_room(struct job_room *room) {
+    return room && clock_now_ns() < atomic_load(&room->until) && atomic_fetch_sub(&room->left, 1) > 0;
+}
+
+static int check_room(struct pg *pg, const struct job_new *job, struct error *error) {
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     struct params params = {0};
-    params_int(&params, max_open);
-    if (max_open <= 0)
+    params_int(&params, job->max_open);
+    if (job->max_open <= 0 || take_room(job->room))
         return 0;
-    if (pg_run(pg, &too_many, &params, &result, error) < 0)
+    if (pg_run(pg, &count_open, &params, &result, error) < 0)
         return -1;
-    if (row_bool(&(struct row){result, 0, 0}))
+    int64_t free = job->max_open - row_int(&(struct row){result, 0, 0});
+    if (free <= 0)
         return error_set(error, ERROR_LIMIT, "too-many-jobs", NULL,
                          "%lld jobs wait or run already, the most that is allowed. Try again when some have ended.",
-                         (long long)max_open);
+                         (long long)job->max_open);
+    if (job->room) {
+        atomic_store(&job->room->left, free / ROOM_PART);
+        atomic_store(&job->room->until, deadline_in_s(ROOM_S));
+    }
     return 0;
 }
 
@@ -312,7 +356,7 @@ static int create(struct pg *pg, void *data, struct error *error) {
         return -1;
     if (found)
         return 0;
-    if (check_model(pg, job, error) < 0 || check_room(pg, job->max_open, error) < 0 ||
+    if (check_model(pg, job, error) < 0 || check_room(pg, job, error) < 0 ||
         quota_for_job(pg, job->project_id, job->device, error) < 0 ||
         insert_job(pg, creation, &creation->created, error) < 0)
         return -1;
@@ -321,6 +365,14 @@ static int create(struct pg *pg, void *data, struct error *error) {
     if (job->webhook_url && webhook_add(pg, creation->id, job->webhook_url, job->webhook_secret, error) < 0)
         return -1;
     return put_answer(pg, creation, error);
+}
+
+/* A worker that is not told looks for work by itself, a little later. */
+static void wake_workers(struct db *db, const char *device) {
+    struct params params = {0};
+    struct error ignored;
+    params_text(&params, strcmp(device, "auto") == 0 ? "any" : device);
+    (void)!db_run(db, &wake, &params, NULL, &ignored);
 }
 
 int job_create(struct db *db, const struct job_new *job, char ret_id[UUID_TEXT], bool *ret_created,
@@ -334,6 +386,7 @@ int job_create(struct db *db, const struct job_new *job, char ret_id[UUID_TEXT],
         uuid_make(creation.id);
     if (db_transaction(db, create, &creation, error) < 0)
         return -1;
+    wake_workers(db, job->device);
     memcpy(ret_id, creation.id, UUID_TEXT);
     *ret_created = creation.created;
     return 0;

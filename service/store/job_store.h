@@ -9,6 +9,7 @@
 #ifndef WARPTUNE_STORE_JOB_STORE_H
 #define WARPTUNE_STORE_JOB_STORE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "service/base/arena.h"
@@ -68,6 +69,7 @@ struct job_row {
     int64_t created_us, started_us, finished_us;
     double elapsed_s;   /* from its start until it ended or now, pauses left out; INFINITY before it started */
     int64_t last_event; /* number of the newest event */
+    int64_t row;        /* of struct job_version; 0 in lists */
     int n_tasks, n_tasks_ended;
     int64_t trials_planned, trials_done; /* over its tasks */
     struct task_row *tasks;              /* in order; NULL in lists */
@@ -75,6 +77,14 @@ struct job_row {
 
 /* Writes the answer to the request that made a job, which a retry gets again; called in the job's transaction. */
 typedef int job_answer(void *data, const struct job_row *job, struct idempotency_answer *ret, struct error *error);
+
+/*
+ * How many more jobs a server may make before they are counted again, because counting thousands takes milliseconds.
+ * A part of the room that was there, so that 16 servers together keep to the limit. Starts as zeros; thread-safe.
+ */
+struct job_room {
+    atomic_llong left, until;
+};
 
 struct job_new {
     const char *id;         /* made with uuid_make by the caller; the same id again is the same job. NULL: a new one */
@@ -90,7 +100,8 @@ struct job_new {
     const struct idempotency_key *idempotency; /* kept with the answer; NULL: no key came */
     job_answer *answer;                        /* for the key, with the next */
     void *answer_data;
-    int64_t max_open; /* the most jobs that have not ended; 0: no limit */
+    int64_t max_open;      /* the most jobs that have not ended; 0: no limit */
+    struct job_room *room; /* NULL: they are counted each time */
 };
 
 /*
@@ -103,6 +114,19 @@ int job_create(struct db *db, const struct job_new *job, char ret_id[UUID_TEXT],
 
 /* With its tasks: one round trip. ERROR_NOT_FOUND "no-such-job". */
 int job_get(struct db *db, const char *id, struct arena *arena, struct job_row **ret, struct error *error) MUST_CHECK;
+
+/*
+ * By which to tell whether a job or one of its tasks has changed: every transaction that changes what job_get gives
+ * adds an event. Only elapsed_s goes on by itself.
+ */
+struct job_version {
+    int64_t last_event;
+    int64_t row; /* of the database's row */
+    enum job_state state;
+    double elapsed_s;
+};
+/* A small part of what job_get costs. ERROR_NOT_FOUND "no-such-job". */
+int job_version_get(struct db *db, const char *id, struct job_version *ret, struct error *error) MUST_CHECK;
 
 struct job_filter {
     const char *project_id; /* NULL: `default` */

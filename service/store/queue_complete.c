@@ -17,11 +17,11 @@ static const struct statement serve_task = {
     "= $10,"
     " started_at = now(), finished_at = now() WHERE job_id = $1 AND number = $2"};
 static const struct statement begin_task = {
-    "complete_begin_task",
-    "UPDATE tasks t SET state = 'running', template = $3, trials_planned = t.stale + $4, floor_s = $5,"
-    " started_at = coalesce(t.started_at, now()) FROM tasks old WHERE t.job_id = $1 "
-    "AND t.number = $2 AND old.job_id = t.job_id AND old.number = t.number "
-    "RETURNING old.state <> 'running'"};
+    "complete_begin_task", "UPDATE tasks t SET state = 'running', template = $3, trials_planned = t.stale + $4, floor_s = $5,"
+                           " started_at = coalesce(t.started_at, now()) FROM tasks old WHERE t.job_id = $1 "
+                           "AND t.number = $2 AND old.job_id = t.job_id AND old.number = t.number "
+                           "RETURNING (old.state, old.template, old.trials_planned, old.floor_s)"
+                           " IS DISTINCT FROM (t.state, t.template, t.trials_planned, t.floor_s)"};
 static const struct statement get_search = {"complete_get_search",
                                             "SELECT state FROM searches WHERE job_id = $1 AND task = $2"};
 static const struct statement end_task = {
@@ -147,8 +147,8 @@ static int begin_tune(struct pg *pg, void *data, struct error *error) {
     if (item_hold(pg, item, &state, error) < 0 || pg_run(pg, &begin_task, &params, &begun, error) < 0 ||
         pg_run(pg, &get_search, &search, &result, error) < 0)
         return -1;
-    bool first = PQntuples(begun) && row_bool(&(struct row){begun, 0, 0});
-    if (first && event_add_progress(pg, item->job_id, item->task, INFINITY, error) < 0)
+    bool changed = PQntuples(begun) && row_bool(&(struct row){begun, 0, 0});
+    if (changed && event_add_progress(pg, item->job_id, item->task, INFINITY, error) < 0)
         return -1;
     beginning->state = PQntuples(result) ? row_text(&(struct row){result, 0, 0}, beginning->arena) : NULL;
     return 0;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How good conv2d_mma.cuda is, and its estimate: for each convolution of ResNet-18, ResNet-50 and VGG-16, in FP16, the
- * best configurations by the estimate and some from anywhere are compiled, verified on random numbers, and timed.
+ * How good a template for the tensor cores is, and its estimate: for each convolution of ResNet-18, ResNet-50 and
+ * VGG-16, in FP16, the best configurations by the estimate and some from anywhere are compiled, verified on random
+ * numbers, and timed.
  *
- *     bench_mma [--net resnet18|resnet50|vgg16] [--batch 1] [--take 40] [--random 8] [--threads 0] [--late] [--each]
+ *     bench_mma [--template conv2d_mma.cuda] [--net resnet18|resnet50|vgg16] [--batch 1] [--take 40] [--random 8]
+ *               [--threads 0] [--limit 60] [--layer N] [--known] [--late] [--each]
  *
  * --take, --random: configurations from the top of the estimate's order, and from the rest; --threads: that compile
- * (0: one for each core); --late: no kernel begins before the one ahead has ended; --each: a line a configuration too.
+ * (0: one for each core); --limit: a layer's seconds; --layer: only the N-th; --known: only layers whose time with
+ * cuDNN is known; --late: no kernel begins before the one ahead has ended; --each: a line a configuration too.
  *
  * Prints a JSON line a layer, then one with the geometric mean of cuDNN's time over ours where cuDNN's is known (an
  * H200's best engine plan for the bare convolution, in a graph). rank: 0 for the estimate's first choice, which
@@ -35,9 +38,9 @@
 #include "service/base/json.h"
 #include "service/base/rng.h"
 
-static const struct template *const template = &conv2d_mma_cuda;
+static const struct template *template = &conv2d_mma_cuda;
 
-enum { MOST_JOBS = 512, MOST_THREADS = 64, MOST_SETS = 8, REPEATS = 5, LAYER_LIMIT_S = 60, BLOCK = 256, FAULT = 3 };
+enum { MOST_JOBS = 512, MOST_THREADS = 64, MOST_SETS = 8, REPEATS = 5, BLOCK = 256, FAULT = 3 };
 #define TOLERANCE 2e-3
 #define REPEAT_S 1.5e-3
 #define EDGE_S 0.76e-6
@@ -94,9 +97,19 @@ static const struct layer {
 };
 
 struct settings {
-    int nets, batch, take, random, threads;
-    bool late, each;
+    int nets, batch, take, random, threads, limit_s, layer;
+    bool known, late, each;
 };
+
+/* At a batch size; 0: not known. */
+static double cudnn_us_of(const struct layer *layer, int batch) {
+    return batch == 1 ? layer->cudnn_us[0] : batch == 32 ? layer->cudnn_us[1] : 0;
+}
+
+static bool is_wanted(const struct layer *layer, const struct settings *settings) {
+    return (layer->nets & settings->nets) && (settings->layer == 0 || layer == &layers[settings->layer - 1]) &&
+           (!settings->known || cudnn_us_of(layer, settings->batch) > 0);
+}
 
 static struct workload *workload_of(const struct layer *layer, int batch, struct arena *arena) {
     int out = (layer->h + 2 * layer->p - layer->r) / layer->s + 1;
@@ -274,10 +287,12 @@ static void open_shop(struct shop *shop, int first) {
     shop->queue = calloc(ARRAY_COUNT(layers) * MOST_JOBS, sizeof *shop->queue);
     for (int l = first; shop->queue && l < (int)ARRAY_COUNT(layers); l++) {
         struct plan *plan = &shop->plans[l];
-        if (!(layers[l].nets & settings->nets))
+        if (!is_wanted(&layers[l], settings))
             continue;
         plan->arena = arena_new(0);
         plan->workload = workload_of(&layers[l], settings->batch, plan->arena);
+        if (!template->serves(plan->workload, &shop->target))
+            continue;
         plan->space = template->space(plan->workload, &shop->target, plan->arena);
         choose_jobs(plan, &shop->target, settings);
         for (int j = 0; j < plan->n_jobs; j++) {
@@ -529,7 +544,7 @@ static void add_best(struct json_object *object, const struct plan *plan, const 
 static void print_layer(const struct layer *layer, const struct plan *plan, const struct job *best,
                         const struct outcome *outcomes, struct json_object *object, struct progress *progress,
                         int batch) {
-    double cudnn_us = batch == 1 ? layer->cudnn_us[0] : batch == 32 ? layer->cudnn_us[1] : 0;
+    double cudnn_us = cudnn_us_of(layer, batch);
     if (best) {
         double us = outcomes[best - plan->jobs].seconds * 1e6;
         add_best(object, plan, best, &outcomes[best - plan->jobs]);
@@ -606,7 +621,7 @@ static void bench_layer(struct gpu *gpu, struct shop *shop, int l, struct progre
     workload_key(plan->workload, &key);
     json_add_string(object, "workload", buf_str(&key));
     json_add_double(object, "floor_us", floor_s(plan->workload) * 1e6);
-    alarm(LAYER_LIMIT_S);
+    alarm((unsigned)shop->settings.limit_s);
     open_layer(gpu, &layers[l], plan->workload, &shop->target);
     const struct job *best = measure_all(gpu, plan, shop->settings.each, outcomes, progress);
     add_counts(object, gpu, plan, outcomes, progress);
@@ -648,12 +663,13 @@ static int child(const struct settings *settings, struct progress *progress) {
     open_shop(&shop, progress->layer); /* NVRTC's first compile may have no other beside it */
     while (progress->layer < (int)ARRAY_COUNT(layers)) {
         int l = progress->layer;
-        if (layers[l].nets & settings->nets)
+        bool served = shop.plans[l].space != NULL;
+        if (served)
             bench_layer(&gpu, &shop, l, progress);
         progress->layer++;
         if (gpu.error.class != ERROR_NONE)
             return FAULT;
-        if (layers[l].nets & settings->nets)
+        if (served)
             close_layer(&gpu);
     }
     return 0;
@@ -687,38 +703,56 @@ static bool read_net(const char *name, int *ret) {
     return false;
 }
 
+/* What an option's value is written to, or NULL. */
+static int *number_of(const char *option, struct settings *settings) {
+    return strcmp(option, "--batch") == 0     ? &settings->batch
+           : strcmp(option, "--take") == 0    ? &settings->take
+           : strcmp(option, "--random") == 0  ? &settings->random
+           : strcmp(option, "--threads") == 0 ? &settings->threads
+           : strcmp(option, "--limit") == 0   ? &settings->limit_s
+           : strcmp(option, "--layer") == 0   ? &settings->layer
+                                              : NULL;
+}
+
+static bool *flag_of(const char *option, struct settings *settings) {
+    return strcmp(option, "--known") == 0  ? &settings->known
+           : strcmp(option, "--late") == 0 ? &settings->late
+           : strcmp(option, "--each") == 0 ? &settings->each
+                                           : NULL;
+}
+
+static bool read_template(const char *name) {
+    template = template_find(template_builtin, name);
+    return template && strcmp(template->device, "cuda") == 0 && template->estimate;
+}
+
 static bool read_settings(int argc, char **argv, struct settings *ret) {
-    *ret = (struct settings){R18 | R50 | VGG, 1, 40, 8, 0, false, false};
+    *ret = (struct settings){.nets = R18 | R50 | VGG, .batch = 1, .take = 40, .random = 8, .limit_s = 60};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
-        int *number = strcmp(argv[i], "--batch") == 0     ? &ret->batch
-                      : strcmp(argv[i], "--take") == 0    ? &ret->take
-                      : strcmp(argv[i], "--random") == 0  ? &ret->random
-                      : strcmp(argv[i], "--threads") == 0 ? &ret->threads
-                                                          : NULL;
-        if (strcmp(argv[i], "--late") == 0) {
-            ret->late = true;
-            continue;
-        }
-        if (strcmp(argv[i], "--each") == 0) {
-            ret->each = true;
+        int *number = number_of(argv[i], ret);
+        bool *flag = flag_of(argv[i], ret);
+        if (flag) {
+            *flag = true;
             continue;
         }
         if (number)
             *number = (int)strtol(value, NULL, 10);
-        else if (strcmp(argv[i], "--net") != 0 || !read_net(value, &ret->nets))
+        else if ((strcmp(argv[i], "--net") != 0 || !read_net(value, &ret->nets)) &&
+                 (strcmp(argv[i], "--template") != 0 || !read_template(value)))
             return false;
         i++;
     }
-    return ret->batch > 0 && ret->take > 0 && ret->random >= 0 && ret->take + ret->random <= MOST_JOBS;
+    return ret->batch > 0 && ret->take > 0 && ret->random >= 0 && ret->take + ret->random <= MOST_JOBS &&
+           ret->limit_s > 0 && ret->layer >= 0 && ret->layer <= (int)ARRAY_COUNT(layers);
 }
 
 int main(int argc, char **argv) {
     struct settings settings;
     int64_t begin = clock_now_ns();
     if (!read_settings(argc, argv, &settings)) {
-        fputs("usage: bench_mma [--net resnet18|resnet50|vgg16] [--batch N] [--take N] [--random N] [--threads N] "
-              "[--late] [--each]\n",
+        fputs("usage: bench_mma [--template NAME] [--net resnet18|resnet50|vgg16] [--batch N] [--take N] [--random N] "
+              "[--threads N] [--limit SECONDS] [--layer N] [--known] [--late] [--each]\n",
               stderr);
         return 2;
     }

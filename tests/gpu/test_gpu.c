@@ -521,6 +521,11 @@ static const char *const tuned_keys[] = {
     HALVES(32, 64, 56, 64, 3, 1, 56, 1),
     HALVES(2, 17, 23, 13, 5, 1, 23, 2),
     HALVES(1, 512, 1, 30, 3, 1, 1, 1), /* an image of one pixel */
+    HALVES(32, 128, 28, 128, 3, 1, 28, 1),
+    HALVES(32, 512, 7, 2048, 1, 1, 7, 0),
+    HALVES(8, 104, 35, 72, 3, 2, 18, 1), /* channels in eights, no tile that is full */
+    "conv2d(f16:nhwc:8x256x14x14, f16:row:256x256x3x3, f16:row:256, f16:nhwc:8x256x14x14) -> f16:nhwc:8x256x14x14 "
+    "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=silu",
     "conv2d(f16:nhwc:1x64x56x56, f16:row:64x64x3x3, f16:row:64, f16:nhwc:1x64x56x56) -> f16:nhwc:1x64x56x56 "
     "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu",
     "conv2d(f16:nhwc:1x64x28x28, f16:row:128x16x3x3, f32:row:128) -> f16:nhwc:1x128x28x28 "

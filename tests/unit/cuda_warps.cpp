@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuda_warps.cpp: what stands in front of a kernel's text to run it on the host (cuda_warps.h): CUDA's words made to
- * vanish, and the instructions that conv2d_mma.cu keeps in functions of their own, as a GPU does them.
+ * vanish, and the instructions that conv2d_mma.cu and conv2d_wgmma.cu keep in functions of their own, as a GPU does
+ * them.
  *
  * A thread is a fibre. A warp's take turns, and change where they wait for one another: at what a warp does together.
  * It goes on until it waits at a barrier of the CTA or the cluster; then it is the next warp's turn, in rising and
  * falling order. Shared memory belongs to a CTA, begins at SHARED_BEGIN,
  * holds NaNs at first, and is reached by addresses alone, which are checked. An asynchronous copy's bytes appear when
- * its thread awaits them and no earlier, and must all be awaited. ldmatrix must not touch a bank twice.
+ * its thread awaits them and no earlier, and must all be awaited. ldmatrix must not touch a bank twice. What is awaited
+ * at a barrier in shared memory appears when some thread waits there; until then its place holds NaNs. Products of a
+ * warpgroup take place when they are awaited, so that a stage given back too early shows; their operands are read as
+ * their descriptors say.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -58,7 +62,7 @@ static inline int min(int a, int b) {
 }
 extern "C" float expf(float);
 
-static place3 threadIdx, blockIdx, blockDim;
+static place3 threadIdx, blockIdx, blockDim, gridDim;
 
 [[noreturn]] static void wrong(const char *what) {
     fprintf(stderr, "block %u %u %u, thread %u: %s\n", blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, what);
@@ -76,6 +80,7 @@ struct copy {
     unsigned to, bytes;
     int group;
     unsigned char data[16];
+    bool bulk;
 };
 
 /* What a warp's lanes show one another; the two are used in turn. */
@@ -87,8 +92,29 @@ struct warp {
     struct lane lanes[2][32];
 };
 
+/* In shared memory, but what it is made of lies here. The copies that it counts are kept until a thread awaits it. */
+struct barrier {
+    unsigned address, phase;
+    int arrivals, pending;
+    long bytes; /* still to come */
+    struct copy *copies;
+    int n_copies, room, copiers;
+};
+
+enum { MOST_BARRIERS = 64, MOST_GROUPS = 16, MOST_PRODUCTS = 64 };
+
+/* A product that is not awaited yet. */
+struct product {
+    float *sum;
+    int pixels, group;
+    uint64_t m, n;
+};
+
 struct block {
     struct meeting meeting;
+    struct meeting groups[MOST_GROUPS]; /* of part of its threads */
+    struct barrier barriers[MOST_BARRIERS];
+    int n_barriers;
     struct place3 index;
     struct warp warps[32];
     unsigned char *shared;
@@ -102,6 +128,9 @@ struct thread {
     bool done, awaited;
     struct copy copies[MOST_COPIES];
     int n_copies, groups;
+    struct product products[MOST_PRODUCTS];
+    int n_products, product_groups;
+    bool fenced; /* since it last waited at a barrier */
 };
 
 static struct thread *threads;
@@ -142,8 +171,8 @@ static inline void __syncthreads() {
 
 static void thread_main() {
     kernel_body();
-    if (now->n_copies > 0)
-        wrong("ends with copies on their way");
+    if (now->n_copies > 0 || now->n_products > 0)
+        wrong("ends with copies or products on their way");
     now->done = true;
     moves++;
     run_others();
@@ -271,6 +300,7 @@ template <int BYTES, bool CACHED> static inline void copy_async(unsigned to, con
     copy.to = to;
     copy.bytes = BYTES;
     copy.group = now->groups;
+    copy.bulk = false;
     memset(copy.data, 0, sizeof copy.data);
     if (real)
         memcpy(copy.data, from, BYTES);
@@ -318,6 +348,239 @@ static inline float4 load_cluster(unsigned from, int rank) {
     return value;
 }
 
+/* ---- barriers in shared memory, and copies that they count ---- */
+
+static struct barrier *barrier_at(unsigned address) {
+    struct block *block = now->block;
+    for (int i = 0; i < block->n_barriers; i++)
+        if (block->barriers[i].address == address)
+            return &block->barriers[i];
+    wrong("uses a barrier that was not initialised");
+}
+
+static inline void barrier_init(unsigned address, int arrivals) {
+    struct block *block = now->block;
+    if (block->n_barriers == MOST_BARRIERS)
+        wrong("has too many barriers");
+    struct barrier *barrier = &block->barriers[block->n_barriers++];
+    shared_at(block, address, 8);
+    barrier->n_copies = barrier->copiers = 0;
+    barrier->address = address;
+    barrier->phase = 0;
+    barrier->arrivals = barrier->pending = arrivals;
+    barrier->bytes = 0;
+}
+
+static inline void barriers_ready() {
+}
+
+static void turn_if_complete(struct barrier *barrier) {
+    if (barrier->pending > 0 || barrier->bytes != 0)
+        return;
+    barrier->pending = barrier->arrivals;
+    barrier->phase++;
+    moves++;
+}
+
+static inline void barrier_arrive(unsigned address) {
+    struct barrier *barrier = barrier_at(address);
+    if (barrier->pending == 0)
+        wrong("arrives where all have arrived");
+    barrier->pending--;
+    turn_if_complete(barrier);
+}
+
+static inline void barrier_expect(unsigned address, int bytes) {
+    barrier_at(address)->bytes += bytes;
+    barrier_arrive(address);
+}
+
+/* Until it is there, what is copied is nothing that can be used. */
+static void keep_copy(struct barrier *barrier, const struct copy &copy) {
+    if (barrier->n_copies == barrier->room) {
+        barrier->room = barrier->room ? barrier->room * 2 : 256;
+        barrier->copies = (struct copy *)realloc(barrier->copies, (size_t)barrier->room * sizeof copy);
+    }
+    memset(shared_at(now->block, copy.to, copy.bytes), 0xff, copy.bytes);
+    barrier->copies[barrier->n_copies++] = copy;
+}
+
+static inline void barrier_arrive_copied(unsigned address) {
+    struct barrier *barrier = barrier_at(address);
+    for (int i = 0; i < now->n_copies; i++)
+        keep_copy(barrier, now->copies[i]);
+    now->n_copies = 0;
+    barrier->copiers++;
+    moves++;
+}
+
+static inline void copy_bulk(unsigned to, const void *from, int bytes, unsigned address) {
+    struct barrier *barrier = barrier_at(address);
+    if ((uintptr_t)from % 16 != 0 || to % 16 != 0 || bytes % 16 != 0)
+        wrong("copies what is no multiple of 16 bytes");
+    for (int i = 0; i < bytes; i += 16) {
+        struct copy copy = {to + (unsigned)i, 16, 0, {}, true};
+        memcpy(copy.data, (const char *)from + i, 16);
+        keep_copy(barrier, copy);
+    }
+    moves++;
+}
+
+static void land(struct barrier *barrier) {
+    const int copiers = barrier->copiers;
+    for (int i = 0; i < barrier->n_copies; i++) {
+        const struct copy &copy = barrier->copies[i];
+        store_bytes(copy.to, copy.data, copy.bytes);
+        barrier->bytes -= copy.bulk ? copy.bytes : 0;
+    }
+    barrier->n_copies = barrier->copiers = 0;
+    if (copiers > barrier->pending)
+        wrong("copies for a barrier where all have arrived");
+    barrier->pending -= copiers;
+    turn_if_complete(barrier);
+}
+
+static inline void barrier_await(unsigned address, unsigned parity) {
+    struct barrier *barrier = barrier_at(address);
+    for (;;) {
+        if (barrier->n_copies > 0 || barrier->copiers > 0)
+            land(barrier);
+        if (barrier->phase % 2 != parity)
+            break;
+        run_others();
+    }
+    now->fenced = false;
+}
+
+static inline void proxy_fence() {
+    now->fenced = true;
+}
+
+template <int SIZE> static inline void group_sync(int number) {
+    if (number <= 0 || number >= MOST_GROUPS)
+        wrong("waits at a barrier that there is not, or that is the whole CTA's");
+    struct meeting &meeting = now->block->groups[number];
+    meeting.size = SIZE;
+    meet(meeting);
+}
+
+/* ---- products of a warpgroup ---- */
+
+/* A half of a tile with 64 of k in 128 bytes: eights of rows lie as the descriptor says, chunks as the address says. */
+static float described(uint64_t tile, int row, int k) {
+    if (tile >> 62 != 1 || (tile >> 49 & 7) != 0)
+        wrong("multiplies what is not swizzled by 128 bytes");
+    const unsigned eights = (tile >> 32 & 0x3fff) * 16, start = (tile & 0x3fff) * 16;
+    unsigned address = start + row / 8 * eights + row % 8 * 128 + k * 2;
+    unsigned short half;
+    address ^= (address >> 7 & 7) << 4;
+    memcpy(&half, shared_at(now->block, address, 2), 2);
+    return float_of(half);
+}
+
+static void run_product(const struct product &product) {
+    const int lane = now->number % 32, row = now->number / 32 % 4 * 16 + lane / 4;
+    float m[2][16], n[16];
+    for (int half = 0; half < 2; half++)
+        for (int k = 0; k < 16; k++)
+            m[half][k] = described(product.m, row + half * 8, k);
+    for (int pixel = lane % 4 * 2; pixel < product.pixels; pixel += pixel % 2 ? 7 : 1) {
+        for (int k = 0; k < 16; k++)
+            n[k] = described(product.n, pixel, k);
+        for (int half = 0; half < 2; half++)
+            for (int k = 0; k < 16; k++)
+                product.sum[pixel / 8 * 4 + half * 2 + pixel % 2] += m[half][k] * n[k];
+    }
+}
+
+static inline void multiply_begin() {
+}
+
+template <int SUMS> static inline void multiply(float (&sum)[SUMS], uint64_t m, uint64_t n) {
+    if (!now->fenced)
+        wrong("multiplies what was copied without a fence");
+    if (now->n_products == MOST_PRODUCTS)
+        wrong("has too many products on their way");
+    now->products[now->n_products++] = product{sum, SUMS * 2, now->product_groups, m, n};
+}
+
+static inline void multiply_commit() {
+    now->product_groups++;
+}
+
+template <int LEFT> static inline void multiply_await() {
+    int left = 0;
+    for (int i = 0; i < now->n_products; i++) {
+        const struct product product = now->products[i];
+        if (product.group < now->product_groups - LEFT)
+            run_product(product);
+        else
+            now->products[left++] = product;
+    }
+    now->n_products = left;
+}
+
+static inline void hold(float &) {
+}
+
+template <int REGISTERS> static inline void claim_registers() {
+}
+
+template <int REGISTERS> static inline void leave_registers() {
+}
+
+/* ---- matrices, turned ---- */
+
+static const struct lane *show_rows(unsigned address) {
+    struct lane own = {};
+    own.address = address;
+    const struct lane *lanes = show(own);
+    for (int matrix = 0; matrix < 4; matrix++) {
+        unsigned banks = 0;
+        for (int row = 0; row < 8; row++)
+            banks |= 1u << lanes[matrix * 8 + row].address / 16 % 8;
+        if (banks != 0xff)
+            wrong("takes a matrix whose rows share banks");
+    }
+    return lanes;
+}
+
+static inline void store_matrices_turned(unsigned to, const unsigned (&matrix)[4]) {
+    const struct lane *lanes = show_rows(to);
+    const int lane = now->number % 32;
+    for (int i = 0; i < 8; i++) {
+        const unsigned short half = (unsigned short)(matrix[i / 2] >> i % 2 * 16);
+        const unsigned row = lanes[i / 2 * 8 + lane % 4 * 2 + i % 2].address;
+        memcpy(shared_at(now->block, row, 16) + lane / 4 * 2, &half, 2);
+    }
+}
+
+static inline void load_matrices_turned(unsigned from, unsigned (&matrix)[4]) {
+    const struct lane *lanes = show_rows(from);
+    const int lane = now->number % 32;
+    for (int i = 0; i < 8; i++) {
+        unsigned short half;
+        const unsigned row = lanes[i / 2 * 8 + lane % 4 * 2 + i % 2].address;
+        memcpy(&half, shared_at(now->block, row, 16) + lane / 4 * 2, 2);
+        matrix[i / 2] = i % 2 ? matrix[i / 2] | (unsigned)half << 16 : half;
+    }
+}
+
+static inline unsigned halfs_of(float first, float second) {
+    return half_of(first) | (unsigned)half_of(second) << 16;
+}
+
+static inline uint4 load_shared16(unsigned from) {
+    uint4 value;
+    memcpy(&value, shared_at(now->block, from, 16), 16);
+    return value;
+}
+
+static inline void store_shared(unsigned to, float a, float b, float c, float d) {
+    const float all[] = {a, b, c, d};
+    store_bytes(to, all, 16);
+}
+
 /* ---- launches ---- */
 
 static void begin_thread(struct thread *thread, struct block *block, unsigned number, char *stack) {
@@ -325,6 +588,8 @@ static void begin_thread(struct thread *thread, struct block *block, unsigned nu
     thread->number = number;
     thread->done = thread->awaited = false;
     thread->n_copies = thread->groups = 0;
+    thread->n_products = thread->product_groups = 0;
+    thread->fenced = false;
     getcontext(&thread->context);
     thread->context.uc_stack.ss_sp = stack;
     thread->context.uc_stack.ss_size = STACK;
@@ -333,6 +598,8 @@ static void begin_thread(struct thread *thread, struct block *block, unsigned nu
 
 static void begin_block(struct block *block, unsigned size) {
     block->meeting = meeting{(int)size, 0, 0};
+    memset(block->groups, 0, sizeof block->groups);
+    block->n_barriers = 0;
     for (unsigned w = 0; w < (size + 31) / 32; w++)
         block->warps[w].meeting = meeting{32, 0, 0};
     memset(block->shared, 0xff, block->shared_bytes);
@@ -382,6 +649,7 @@ static void run_grid(const unsigned *grid, unsigned size, unsigned cluster, unsi
     blocks = (struct block *)calloc(cluster, sizeof *blocks);
     char *stacks = (char *)malloc((size_t)n * STACK);
     blockDim = place3{size, 1, 1};
+    gridDim = place3{grid[0], grid[1], grid[2]};
     for (unsigned b = 0; b < cluster; b++) {
         blocks[b].shared = (unsigned char *)malloc(shared_bytes + 1);
         blocks[b].shared_bytes = shared_bytes;
@@ -398,8 +666,11 @@ static void run_grid(const unsigned *grid, unsigned size, unsigned cluster, unsi
             run_cluster((int)n, (int)size);
         }
     }
-    for (unsigned b = 0; b < cluster; b++)
+    for (unsigned b = 0; b < cluster; b++) {
         free(blocks[b].shared);
+        for (int i = 0; i < MOST_BARRIERS; i++)
+            free(blocks[b].barriers[i].copies);
+    }
     free(threads);
     free(blocks);
     free(stacks);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_warps.h: runs a rendered program whose kernels work by warps (mma, ldmatrix, asynchronous copies, clusters) on
- * the host. In the kernels' text the section «instructions», which is all that is PTX, gives way to the emulator in
- * cuda_warps.cpp; clang compiles the rest as it is.
+ * cuda_warps.h: runs a rendered program whose kernels work by warps (mma, wgmma, ldmatrix, asynchronous copies,
+ * barriers in shared memory, clusters) on the host. In the kernels' text the section «instructions», which is all that
+ * is PTX, gives way to the emulator in cuda_warps.cpp; clang compiles the rest as it is.
  */
 #ifndef WARPTUNE_TESTS_CUDA_WARPS_H
 #define WARPTUNE_TESTS_CUDA_WARPS_H
@@ -34,11 +34,15 @@ static inline void warps_cut(const char *source, const char *from, const char *t
     buf_puts(ret, end);
 }
 
+/* What runs may be in clusters, where the entry is named after the template alone. */
 static inline void warps_text(const struct program *program, struct buf *ret) {
     buf_puts(ret, cuda_warps_source);
     warps_cut(program->source, "/* ---- instructions ---- */", "/* ---- tiles ---- */", ret);
-    buf_puts(ret, "\nLAUNCH(conv2d_mma_pack, 1)\nLAUNCH(conv2d_mma, CLUSTER)\n"
-                  "#if SPLIT\nLAUNCH(conv2d_mma_reduce, 1)\n#endif\n");
+    for (int i = 0; i < program->n_prepare; i++)
+        buf_printf(ret, "\nLAUNCH(%s, 1)\n", program->prepare[i].entry);
+    for (int i = 0; i < program->n_run; i++)
+        buf_printf(ret, "\nLAUNCH(%s, %s)\n", program->run[i].entry,
+                   strchr(strchr(program->run[i].entry, '_') + 1, '_') ? "1" : "CLUSTER");
 }
 
 /* False where there is no clang. */

@@ -145,6 +145,22 @@ Test(job, there_is_a_limit_of_open_ones) {
     fixture_close(&f);
 }
 
+Test(job, they_are_not_counted_each_time_where_there_is_much_room) {
+    struct fixture f;
+    struct error error;
+    char first[UUID_TEXT], id[UUID_TEXT];
+    bool created;
+    struct model_row *model = with_job(&f, first);
+    struct job_room room = {0};
+    struct job_new new = {.model_id = model->id, .device = "cpu", .options = "{}", .max_open = 40, .room = &room};
+    OK(job_create(f.db, &new, id, &created, &error));
+    cr_expect_eq(atomic_load(&room.left), 2, "a sixteenth of the 39 that were free");
+    for (int i = 0; i < 38; i++)
+        OK(job_create(f.db, &new, id, &created, &error));
+    FAILS(job_create(f.db, &new, id, &created, &error), "too-many-jobs");
+    fixture_close(&f);
+}
+
 static int list_count(struct fixture *f, struct job_filter filter) {
     struct error error;
     struct job_row *jobs;
@@ -367,5 +383,55 @@ Test(job, a_retry_goes_on_with_what_is_missing) {
     OK(job_cancel(f.db, id, &error));
     OK(job_retry(f.db, id, &error));
     cr_expect_eq(fixture_claim(&f).kind, WORK_BUILD); /* both had: the build */
+    fixture_close(&f);
+}
+
+/* Whether the job's version is another than it was when this was asked last. */
+static bool changed(struct fixture *f, const char *id, struct job_version *last) {
+    struct job_version now;
+    struct error error;
+    OK(job_version_get(f->db, id, &now, &error));
+    struct job_row *job = fixture_get(f, id);
+    cr_expect_eq(now.last_event, job->last_event);
+    cr_expect_eq(now.row, job->row);
+    cr_expect_eq(now.state, job->state);
+    bool other = now.last_event != last->last_event;
+    *last = now;
+    return other;
+}
+
+Test(job, its_version_tells_of_every_change) {
+    struct fixture f;
+    struct error error;
+    char id[UUID_TEXT];
+    const char *state;
+    struct job_version version = {0};
+    with_job(&f, id);
+    cr_expect(changed(&f, id, &version));
+    cr_expect_not(changed(&f, id, &version));
+    fixture_plan(&f, 1);
+    cr_expect(changed(&f, id, &version), "planned");
+    struct work_item item = fixture_claim(&f);
+    struct tune_begin begin = {"conv2d.cpu", 50, 2e-6};
+    OK(queue_begin_tune(f.db, &item, &begin, f.arena, &state, &error));
+    cr_expect(changed(&f, id, &version), "begun");
+    OK(queue_begin_tune(f.db, &item, &begin, f.arena, &state, &error));
+    cr_expect_not(changed(&f, id, &version), "begun again as before");
+    begin.trials_planned = 60;
+    OK(queue_begin_tune(f.db, &item, &begin, f.arena, &state, &error));
+    cr_expect(changed(&f, id, &version), "more trials are planned");
+    begin.floor_s = 3e-6;
+    OK(queue_begin_tune(f.db, &item, &begin, f.arena, &state, &error));
+    cr_expect(changed(&f, id, &version), "the floor is another");
+    OK(job_pause(f.db, id, &error));
+    cr_expect(changed(&f, id, &version), "paused");
+    OK(job_resume(f.db, id, &error));
+    cr_expect(changed(&f, id, &version), "resumed");
+    OK(job_cancel(f.db, id, &error));
+    cr_expect(changed(&f, id, &version), "cancelled");
+    OK(job_retry(f.db, id, &error));
+    cr_expect(changed(&f, id, &version), "tried again");
+    FAILS(job_version_get(f.db, "00000000-0000-7000-8000-00000000abcd", &version, &error), "no-such-job");
+    FAILS(job_version_get(f.db, "none", &version, &error), "no-such-job");
     fixture_close(&f);
 }
