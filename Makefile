@@ -25,7 +25,7 @@ CUDA_HEADERS := $(if $(wildcard /usr/local/cuda/include/cuda.h),-isystem /usr/lo
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla -Wno-missing-field-initializers
 CFLAGS := -std=c17 $(OPT) -g -fPIC -pthread $(WARN) $(SANFLAGS)
 LDFLAGS := -pthread $(SANFLAGS) -Wl,--as-needed
-PKGS := libpq json-c libmicrohttpd gnutls libcrypto libprotobuf-c libcurl
+PKGS := libpq json-c libmicrohttpd gnutls libcrypto libprotobuf-c libcurl libseccomp
 CPPFLAGS += -include service/base/banned.h $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LDLIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lxgboost -ldl -lm
 
@@ -116,6 +116,11 @@ check: lint all
 .PHONY: http
 http: $(PROGRAM)
 	@sh tests/run_all.sh --env WARPTUNE_PROGRAM=$(abspath $(PROGRAM)) $(sort $(wildcard tests/http/test_*.sh))
+
+# Whatever can be killed is killed, at random, for ten minutes.
+.PHONY: chaos
+chaos: $(PROGRAM)
+	WARPTUNE_PROGRAM=$(abspath $(PROGRAM)) WARPTUNE_CHAOS_SECONDS=$${WARPTUNE_CHAOS_SECONDS:-600} sh tests/http/test_chaos.sh
 
 # What needs a GPU: plain programs, so that a host without Criterion runs them (carry them with the bundle).
 GPU_PROGRAMS := $(patsubst tests/gpu/%.c,$(BUILD)/tests/gpu/%,$(wildcard tests/gpu/*.c))

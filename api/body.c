@@ -4,12 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "api/exchange.h"
 #include "api/multipart.h"
 #include "service/base/file.h"
 #include "service/base/json.h"
+
+/* What an upload leaves free at least, and how often that is looked at while it comes. */
+#define ROOM_LEFT ((uint64_t)64 << 20)
+#define LOOK_EVERY ((int64_t)4 << 20)
 
 /* The media type without its parameters equals `type`. */
 static bool is_type(const char *content_type, const char *type) {
@@ -89,6 +94,26 @@ static int announced_length(struct exchange *exchange, int64_t *ret, struct erro
     return 0;
 }
 
+/*
+ * Whether the disk takes so much more and leaves what everything else needs to go on: PostgreSQL ends when it finds no
+ * room for its log. A disk that does not tell has room.
+ */
+static int check_room(const struct exchange *exchange, int64_t bytes, struct error *error) {
+    const char *dir = exchange->request.api->data_dir;
+    struct statvfs disk;
+    if (statvfs(dir, &disk) < 0 || disk.f_bavail * disk.f_frsize >= (uint64_t)bytes + ROOM_LEFT)
+        return 0;
+    return error_set(
+        error, ERROR_IO, DISK_FULL, NULL,
+        "The server's disk has not enough room for this upload: %lld MB more are needed. Make room in %.400s.",
+        (long long)((uint64_t)bytes + ROOM_LEFT - disk.f_bavail * disk.f_frsize) / 1000000 + 1, dir);
+}
+
+/* What an upload of so many bytes takes beside its file: rows, and the log of their writing. */
+static int64_t database_bytes(const struct exchange *exchange, int64_t bytes) {
+    return exchange->request.api->own_database ? 2 * bytes : 0;
+}
+
 static int open_spool(struct exchange *exchange, struct error *error) {
     struct request *request = &exchange->request;
     const char *dir = arena_printf(request->arena, "%s/uploads", request->api->data_dir);
@@ -97,7 +122,7 @@ static int open_spool(struct exchange *exchange, struct error *error) {
     char *path = arena_printf(request->arena, "%s/XXXXXX", dir);
     exchange->spool = mkostemp(path, O_CLOEXEC);
     if (exchange->spool < 0)
-        return error_set(error, ERROR_IO, "cannot-spool", NULL, "Cannot make a file for the upload in %s: %m.", dir);
+        return file_failed(error, "make a file for the upload in", dir);
     request->upload.path = path;
     exchange->hash = sha256_new();
     return 0;
@@ -105,7 +130,10 @@ static int open_spool(struct exchange *exchange, struct error *error) {
 
 static int spool(void *data, const char *bytes, size_t len, struct error *error) {
     struct exchange *exchange = data;
-    exchange->request.upload.bytes += (int64_t)len;
+    int64_t before = exchange->request.upload.bytes, after = before + (int64_t)len;
+    if (before / LOOK_EVERY != after / LOOK_EVERY && check_room(exchange, database_bytes(exchange, after), error) < 0)
+        return -1;
+    exchange->request.upload.bytes = after;
     sha256_update(exchange->hash, bytes, len);
     return file_write_all(exchange->spool, bytes, len, error);
 }
@@ -155,8 +183,11 @@ int body_begin(struct exchange *exchange, struct error *error) {
         return too_large(exchange, error);
     if (check_type(&exchange->request, error) < 0)
         return -1;
-    if (spooled_of(exchange))
-        return begin_upload(exchange, error);
+    if (spooled_of(exchange)) {
+        int64_t known = length == INT64_MAX ? 0 : length;
+        return check_room(exchange, known + database_bytes(exchange, known), error) < 0 ? -1
+                                                                                        : begin_upload(exchange, error);
+    }
     buf_init(&exchange->body, (size_t)body_limit(exchange));
     return 0;
 }
@@ -187,7 +218,7 @@ static int end_upload(struct exchange *exchange, struct error *error) {
     int fd = exchange->spool;
     exchange->spool = -1;
     if (close(fd) < 0)
-        return error_set(error, ERROR_IO, "cannot-spool", NULL, "Writing the upload failed: %m.");
+        return file_failed(error, "write", "the upload");
     return 0;
 }
 

@@ -61,7 +61,7 @@ int text_file_open(struct request *request, struct text_file *ret, struct error 
         return -1;
     ret->fd = mkostemp(path, O_CLOEXEC);
     if (ret->fd < 0)
-        return error_set(error, ERROR_IO, "cannot-write", NULL, "Cannot make a file for the answer in %s: %m.", dir);
+        return file_failed(error, "make a file for the answer in", dir);
     unlink(path);
     buf_init(&ret->text, 64 << 20);
     return 0;

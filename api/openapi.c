@@ -86,6 +86,7 @@ static void complete(struct json_object *operation, const struct route *route) {
         respond(responses, "411", "LengthRequired");
         respond(responses, "413", "BodyTooLarge");
         respond(responses, "415", "UnsupportedMediaType");
+        respond(responses, "507", "NoRoom");
     }
     respond(responses, "500", "InternalError");
     respond(responses, "503", "Unavailable");

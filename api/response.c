@@ -5,6 +5,7 @@
 
 #include "api/http.h"
 #include "service/base/clock.h"
+#include "service/base/file.h"
 #include "service/base/json.h"
 
 const char *request_query(const struct request *request, const char *name) {
@@ -85,11 +86,11 @@ int problem_status(const struct error *error) {
     static const struct {
         const char *code;
         int status;
-    } by_code[] = {{"token-missing", 401},         {"token-invalid", 401},         {"quota-open-jobs", 429},
-                   {"quota-gpu-seconds", 429},     {"method-not-allowed", 405},    {"unsupported-media-type", 415},
-                   {"length-required", 411},       {"not-acceptable", 406},        {"too-many-jobs", 429},
-                   {"range-not-satisfiable", 416}, {"request-timeout", 408},       {"job-failed", 424},
-                   {"job-cancelled", 424},         {"idempotency-key-reused", 422}};
+    } by_code[] = {{"token-missing", 401},         {"token-invalid", 401},          {"quota-open-jobs", 429},
+                   {"quota-gpu-seconds", 429},     {"method-not-allowed", 405},     {"unsupported-media-type", 415},
+                   {"length-required", 411},       {"not-acceptable", 406},         {"too-many-jobs", 429},
+                   {"range-not-satisfiable", 416}, {"request-timeout", 408},        {"job-failed", 424},
+                   {"job-cancelled", 424},         {"idempotency-key-reused", 422}, {DISK_FULL, 507}};
     for (size_t i = 0; i < ARRAY_COUNT(by_code); i++)
         if (strcmp(by_code[i].code, error->code) == 0)
             return by_code[i].status;

@@ -504,7 +504,7 @@ static struct server *server_new(struct api *api, const struct server_config *co
     server->most = config->max_connections;
     api->auth = auth_new(api->db);
     server->listening = -1;
-    server->adopted = config->listen_fd > 0;
+    server->adopted = config->listen_fd > 0 && !config->own_socket;
     server->trust_proxy = config->trust_proxy;
     api->started_ns = clock_now_ns();
     api->stats = stats_new();

@@ -29,6 +29,7 @@ struct api {
     struct db *db;
     struct hub *hub;
     const char *data_dir; /* uploads/ and blobs/ lie in it */
+    bool own_database;    /* which lies in it, too */
     const char *program;  /* answers `child inspect` */
     int64_t max_upload_bytes;
     int64_t max_json_bytes;
@@ -52,6 +53,7 @@ struct server_config {
     int max_connections;
     const char *cors_origins; /* pages of these may read the answers: a list of origins, or "*"; NULL: none */
     int listen_fd;            /* a socket that listens already, instead of `listen`; 0: none */
+    bool own_socket;          /* and is this server's alone, not handed in by who may use it after it */
     bool tls;                 /* HTTPS, with what tls_load read (tls.h) */
     bool trust_proxy;         /* X-Forwarded-For and X-Forwarded-Host are a proxy's */
 };

@@ -7,7 +7,7 @@
 set -eu
 
 runtime="postgresql gcc libc6-dev"
-build="make pkg-config libpq-dev libjson-c-dev libmicrohttpd-dev libgnutls28-dev libssl-dev libprotobuf-c-dev protobuf-c-compiler libxgboost-dev libcurl4-openssl-dev ca-certificates curl"
+build="make pkg-config libpq-dev libjson-c-dev libmicrohttpd-dev libgnutls28-dev libssl-dev libprotobuf-c-dev protobuf-c-compiler libxgboost-dev libcurl4-openssl-dev libseccomp-dev ca-certificates curl"
 tests="patchelf procps openssl libcriterion-dev python3-venv chromium-headless-shell clang clang-format clang-tidy libclang-rt-14-dev"
 
 case "${1:-build}" in

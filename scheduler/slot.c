@@ -8,11 +8,14 @@
 
 #include "scheduler/step.h"
 #include "service/base/clock.h"
+#include "service/base/file.h"
 #include "service/base/log.h"
+#include "service/store/event_store.h"
 #include "service/store/listener.h"
 
-#define LOOK_S 2.0        /* how often to look for work that no notification told of */
-#define IDLE_S 30.0       /* after so long without work the device's children end */
+#define LOOK_S 2.0  /* how often to look for work that no notification told of */
+#define IDLE_S 30.0 /* after so long without work the device's children end */
+#define TELL_FULL_S 600.0
 #define RETRY_DELAY_S 3.0 /* before an item whose step failed for a passing reason is tried again */
 
 struct slot {
@@ -20,6 +23,7 @@ struct slot {
     struct listener *listener;
     struct measurer *measurer; /* the thread's */
     int64_t idle_since;
+    int64_t full_told_ns; /* when a job's log last heard of a full disk; 0: never */
     struct counters counters;
     pthread_t thread;
     atomic_bool stopping, hurry, stopped;
@@ -46,6 +50,22 @@ static bool may_pass(const struct work_item *item, const struct error *why) {
     }
 }
 
+/*
+ * Nobody's fault but the disk's: no attempt is used up, however long it takes until somebody makes room. The job's log
+ * says so, now and then: on a full disk that may fail, too.
+ */
+static int wait_for_room(struct slot *slot, const struct work_item *item, const struct error *why,
+                         struct error *error) {
+    int64_t now = clock_now_ns();
+    log_error(LOG_WARN, "work put back", why);
+    if (slot->full_told_ns == 0 || now - slot->full_told_ns > (int64_t)(TELL_FULL_S * NS_PER_S)) {
+        slot->full_told_ns = now;
+        if (event_log(slot->config.db, item, "warn", why->text, error) < 0)
+            log_error(LOG_WARN, "telling the job's log", error);
+    }
+    return queue_put_back(slot->config.db, item, RETRY_DELAY_S, false, error);
+}
+
 /* What becomes of an item whose step did not complete it. */
 static void settle_failure(struct slot *slot, const struct work_item *item, const struct error *why) {
     struct error error;
@@ -54,6 +74,8 @@ static void settle_failure(struct slot *slot, const struct work_item *item, cons
         log_error(LOG_INFO, "work dropped", why);
     } else if (why->class == ERROR_CANCELLED) {
         status = queue_put_back(slot->config.db, item, 0, false, &error);
+    } else if (strcmp(why->code, DISK_FULL) == 0) {
+        status = wait_for_room(slot, item, why, &error);
     } else if (may_pass(item, why)) {
         log_error(LOG_WARN, "work put back", why);
         status = queue_put_back(slot->config.db, item, RETRY_DELAY_S, true, &error);

@@ -14,6 +14,7 @@
 #include "service/base/clock.h"
 #include "service/base/file.h"
 #include "service/base/json.h"
+#include "service/base/scratch.h"
 #include "service/store/blob_store.h"
 
 #define COMPILE_S 900
@@ -26,13 +27,12 @@ struct build {
     struct job_row *job;
     struct job_options options;
     int64_t opened_ns; /* when the job was read */
-    const char *model_path, *dir;
+    const char *model_path;
     const char *tuned_path, *tar_path, *baseline_path;
 };
 
 static void remove_dir(void *data) {
-    struct error ignored;
-    (void)!file_remove_tree(data, &ignored);
+    scratch_remove(data);
 }
 
 static int open_build(struct step *step, struct build *build, struct error *error) {
@@ -43,11 +43,11 @@ static int open_build(struct step *step, struct build *build, struct error *erro
     const char *parent = arena_printf(step->arena, "%s/work", step->data_dir);
     if (file_make_dirs(parent, error) < 0)
         return -1;
-    char *dir = arena_printf(step->arena, "%s/%s-XXXXXX", parent, step->item->job_id);
-    if (!mkdtemp(dir))
-        return error_set(error, ERROR_IO, "cannot-write", NULL, "Cannot make a folder in %s: %m.", parent);
-    arena_defer(step->arena, remove_dir, dir);
-    build->dir = dir;
+    struct scratch *scratch = arena_alloc(step->arena, sizeof *scratch);
+    if (scratch_make(parent, step->item->job_id, scratch, error) < 0)
+        return -1;
+    arena_defer(step->arena, remove_dir, scratch);
+    const char *dir = scratch->path;
     build->tuned_path = arena_printf(step->arena, "%s/module.so", dir);
     build->tar_path = arena_printf(step->arena, "%s/module.tar", dir);
     build->baseline_path = arena_printf(step->arena, "%s/baseline.so", dir);
@@ -173,6 +173,11 @@ static int64_t memory_limit(const struct device_info *device) {
     return limited ? (int64_t)sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE) : 0;
 }
 
+/* A driver's children are not confined: no driver was tried under the filters yet. */
+static enum sandbox sandbox_of(const struct device_info *device) {
+    return strcmp(device->target.kind, "cpu") == 0 ? SANDBOX_STRICT : SANDBOX_NONE;
+}
+
 int step_build(struct step *step, struct error *error) {
     struct build build;
     struct plan_choice *choices;
@@ -194,6 +199,7 @@ int step_build(struct step *step, struct error *error) {
                                               .baseline_path = build.baseline_path,
                                               .ordinal = step->device->ordinal,
                                               .seconds = TIME_EACH_S,
+                                              .sandbox = sandbox_of(step->device),
                                               .memory_bytes = memory_limit(step->device),
                                               .stop = step_must_stop,
                                               .data = step};

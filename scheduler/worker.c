@@ -14,6 +14,7 @@
 #include "service/base/clock.h"
 #include "service/base/json.h"
 #include "service/base/log.h"
+#include "service/base/scratch.h"
 #include "service/store/worker_store.h"
 
 #define HEARTBEAT_S 5
@@ -155,10 +156,17 @@ static int start_slots(struct worker *worker, const struct worker_config *config
     return 0;
 }
 
+/* What a worker that was killed left at work, compilers' files and modules, in this data folder. */
+static void sweep(struct worker *worker, const char *data_dir) {
+    scratch_sweep(arena_printf(worker->arena, "%s/code", data_dir));
+    scratch_sweep(arena_printf(worker->arena, "%s/work", data_dir));
+}
+
 static int start_parts(struct worker *worker, const struct worker_config *config, struct error *error) {
     if (device_list(config->devices, worker->devices, &worker->n_devices, error) < 0)
         return -1;
     describe(worker, config->key ? config->key : "");
+    sweep(worker, config->data_dir);
     if (worker_register(worker->db, &worker->row, error) < 0 ||
         lease_keeper_start(worker->db, &worker->keeper, error) < 0 || start_slots(worker, config, error) < 0)
         return -1;

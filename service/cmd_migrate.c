@@ -13,7 +13,8 @@ int cmd_migrate(int argc, char **argv) {
     if (status >= 0)
         return status;
     serving_block_signals();
-    if (serving_open_database(&serving, true, &error) < 0 || migrate_version(serving.db, &version, &error) < 0)
+    if (serving_become_user(&serving, &error) < 0 || serving_open_database(&serving, true, &error) < 0 ||
+        migrate_version(serving.db, &version, &error) < 0)
         status = command_failed("migrate", &error);
     else
         status = 0;

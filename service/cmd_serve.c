@@ -65,6 +65,21 @@ static int check_openness(const struct parts *parts, int adopted, struct error *
     return 0;
 }
 
+/* The socket and the certificate, which may be for root alone; then root is let go of. */
+static int take_what_needs_root(struct parts *parts, struct server_config *server, struct error *error) {
+    const struct settings *settings = &parts->serving.settings;
+    if (systemd_listen_fd(&server->listen_fd, error) < 0 ||
+        (server->tls && tls_load(settings->tls_cert, settings->tls_key, error) < 0))
+        return -1;
+    server->own_socket = *settings->user && server->listen_fd <= 0;
+    if (server->own_socket && listen_open(settings->listen, &server->listen_fd, error) < 0)
+        return -1;
+    if (serving_become_user(&parts->serving, error) < 0)
+        return -1;
+    serving_log_bounds();
+    return 0;
+}
+
 static int start(struct parts *parts, struct error *error) {
     const struct settings *settings = &parts->serving.settings;
     struct server_config server = {.listen = settings->listen,
@@ -74,8 +89,7 @@ static int start(struct parts *parts, struct error *error) {
                                    .tls = *settings->tls_cert || *settings->tls_key,
                                    .trust_proxy = settings->trust_proxy};
     struct deliverer_config deliverer = {.allow_private = settings->webhook_allow_private};
-    if (systemd_listen_fd(&server.listen_fd, error) < 0 ||
-        (server.tls && tls_load(settings->tls_cert, settings->tls_key, error) < 0))
+    if (take_what_needs_root(parts, &server, error) < 0)
         return -1;
     if (backoff_parse(settings->webhook_backoff, &deliverer.backoff, error) < 0)
         return error_prefix(error, "webhook-backoff: ");
@@ -92,6 +106,7 @@ static int start(struct parts *parts, struct error *error) {
                               .hub = parts->hub,
                               .reservations = parts->reservations,
                               .data_dir = settings->data_dir,
+                              .own_database = parts->serving.cluster != NULL,
                               .max_upload_bytes = settings->max_upload_mb << 20,
                               .max_json_bytes = 1 << 20,
                               .max_open_jobs = settings->max_open_jobs,

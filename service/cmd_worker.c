@@ -24,7 +24,10 @@ int cmd_worker(int argc, char **argv) {
                                    .devices = serving.settings.devices,
                                    .key = serving.settings.key,
                                    .builders = (int)serving.settings.builders};
-    status = serving_open_database(&serving, false, &error);
+    status = serving_become_user(&serving, &error);
+    serving_log_bounds();
+    if (status == 0)
+        status = serving_open_database(&serving, false, &error);
     config.db = serving.db;
     if (status < 0 || serving_tidy(&serving, &error) < 0 || worker_start(&config, &worker, &error) < 0) {
         status = command_failed("worker", &error);

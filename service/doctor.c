@@ -10,6 +10,7 @@
 #include "gpu/device/device.h"
 #include "service/base/child.h"
 #include "service/base/clock.h"
+#include "service/base/sandbox.h"
 #include "service/store/cluster.h"
 
 enum { VERSION_TIMEOUT_S = 10, MOST_VERSION = 4096 };
@@ -123,6 +124,21 @@ static void report_postgres(struct buf *ret) {
         found(ret, "PostgreSQL", "%.*s (%s)", (int)strcspn(buf_str(&version), "\n"), buf_str(&version), folder);
 }
 
+/* What children that compile and run kernels are kept from. */
+static void report_sandbox(struct buf *ret) {
+    if (sandbox_filters())
+        found(ret, "seccomp",
+              "children cannot reach other hosts, other processes or the dangerous parts of the kernel");
+    else
+        missing(ret, "seccomp", "this kernel, or what runs this container, takes no filter of system calls",
+                "children have limits but no filter; use a kernel with CONFIG_SECCOMP_FILTER, or allow prctl");
+    if (sandbox_has_networks())
+        found(ret, "namespaces", "children get a network of their own, without interfaces");
+    else
+        missing(ret, "namespaces", "no network namespace can be made here, as is usual in a container",
+                sandbox_filters() ? "nothing: the filter refuses sockets" : "allow user namespaces, or run as root");
+}
+
 void doctor_report(struct buf *ret) {
     buf_puts(ret, "To tune on a GPU:\n");
     report_cuda(ret);
@@ -133,4 +149,6 @@ void doctor_report(struct buf *ret) {
     report_cpu(ret);
     buf_puts(ret, "To keep jobs and results:\n");
     report_postgres(ret);
+    buf_puts(ret, "To keep compilers and kernels in bounds:\n");
+    report_sandbox(ret);
 }

@@ -8,8 +8,8 @@
 #include "service/base/buf.h"
 
 /*
- * Appends a report in lines: the CUDA driver with its GPUs, NVRTC, NVML, cuDNN, the C compiler with the CPU, and
- * PostgreSQL. Starts the compiler and `postgres` for their versions; changes nothing.
+ * Appends a report in lines: the CUDA driver with its GPUs, NVRTC, NVML, cuDNN, the C compiler with the CPU,
+ * PostgreSQL, and what bounds children. Starts the compiler and `postgres` for their versions; changes nothing.
  */
 void doctor_report(struct buf *ret);
 

@@ -6,12 +6,15 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "service/base/clock.h"
 #include "service/base/file.h"
 #include "service/base/log.h"
 #include "service/base/periodic.h"
+#include "service/base/sandbox.h"
 #include "service/commands.h"
+#include "service/run_as.h"
 #include "service/store/blob_store.h"
 #include "service/store/idempotency_store.h"
 #include "service/store/migrate.h"
@@ -56,6 +59,11 @@ int serving_settings(struct serving *serving, const char *verb, const char *summ
     log_init(level);
     systemd_init();
     return -1;
+}
+
+int serving_become_user(struct serving *serving, struct error *error) {
+    const struct settings *settings = &serving->settings;
+    return *settings->user ? run_as(settings->user, settings->data_dir, error) : 0;
 }
 
 /* The folder may be walked through, so that the cluster inside it can belong to another user. */
@@ -134,6 +142,14 @@ static int signal_within(double seconds) {
     if (systemd_watchdog_s() > 0)
         systemd_notify("WATCHDOG=1");
     return sigtimedwait(&set, NULL, &limit);
+}
+
+void serving_log_bounds(void) {
+    if (geteuid() == 0)
+        log_line(LOG_INFO, "running as root: --user NAME lets go of that after the start");
+    if (!sandbox_filters())
+        log_line(LOG_WARN, "this kernel filters no system calls: compilers and kernels run within limits, but could "
+                           "reach the network and other processes (see `warptune doctor`)");
 }
 
 /* A few blobs at a time, so that a stop need not wait for a large sweep. */

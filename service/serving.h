@@ -29,6 +29,8 @@ struct serving {
  * 2 when the command line is wrong.
  */
 int serving_settings(struct serving *serving, const char *verb, const char *summary, int argc, char **argv);
+/* Becomes the user that the settings name; before the first thread and the database. */
+int serving_become_user(struct serving *serving, struct error *error) MUST_CHECK;
 /* Opens the database; with `may_start_cluster`, a private cluster in the data folder when no database is named. */
 int serving_open_database(struct serving *serving, bool may_start_cluster, struct error *error) MUST_CHECK;
 /*
@@ -44,6 +46,8 @@ int serving_open_beside(struct serving *serving, const char *data_dir, const cha
 int serving_tidy(struct serving *serving, struct error *error) MUST_CHECK;
 /* Blocks SIGTERM, SIGINT and SIGHUP in this and all later threads; call before the first thread is made. */
 void serving_block_signals(void);
+/* Logs what this process and its children are not kept from. */
+void serving_log_bounds(void);
 /*
  * Sleeps until one of the first two arrives, and returns 0; SIGHUP calls `reload` (NULL: nothing to do); or until the
  * private cluster is gone for good, and returns the exit status, so that whoever supervises this process starts it

@@ -35,6 +35,7 @@ static const struct setting table[] = {
     TEXT(database_url, "database-url", "", "PostgreSQL to use; without it a private cluster runs in the data folder"),
     TEXT(devices, "devices", "auto", "what to tune on: cpu, cuda:0, a list of them, all, or auto (GPUs, else the CPU)"),
     TEXT(key, "key", "", "a label of this worker that jobs can ask for"),
+    TEXT(user, "user", "", "as root: the user to become once the address is taken and the TLS key is read"),
     TEXT(log_level, "log-level", "info", "debug, info, warn or error"),
     TEXT(cors_origins, "cors-origins", "",
          "origins whose web pages may use the interface: https://HOST, http://HOST:PORT, a list of them, or *"),

@@ -21,6 +21,7 @@ struct settings {
     const char *devices;      /* "cpu,cuda:0", "auto": every GPU, else the CPU; "all" */
     const char *key;          /* label of this worker */
     const char *log_level;
+    const char *user;         /* to become when started as root; empty: none */
     const char *cors_origins; /* web pages of these origins may read the answers */
     bool no_worker;
     bool allow_anonymous; /* listen anywhere although there is no token */

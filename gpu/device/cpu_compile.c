@@ -14,7 +14,7 @@
 #include "service/base/file.h"
 #include "service/base/sha256.h"
 
-enum { MOST_LOG = 1 << 20, MOST_CODE = 64 << 20, MOST_FLAGS = 32, NAME_TIMEOUT_S = 10 };
+enum { MOST_LOG = 1 << 20, MOST_CODE = 64 << 20, MOST_FLAGS = 32, NAME_TIMEOUT_S = 10, MOST_COMPILE_S = 3600 };
 
 /* Trapping and errno keep loops from being vectorised; reassociation, which changes sums, stays off. */
 static const char *const flags[] = {
@@ -142,22 +142,28 @@ static int make_folder(char folder[PATH_MAX], struct error *error) {
     int n = snprintf(folder, PATH_MAX, "%s/warptune-cc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (n < PATH_MAX && mkdtemp(folder))
         return 0;
-    return error_set(error, ERROR_IO, "no-temporary-folder", NULL,
-                     "No folder can be made in %.200s for the compiler's output; free some space or set TMPDIR.",
-                     tmp && *tmp ? tmp : "/tmp");
+    return file_failed(error, "make a folder for the compiler's output in", tmp && *tmp ? tmp : "/tmp");
+}
+
+/*
+ * The compiler's processes end with ours only if ours gets to kill them all: a limit of processor time ends the others.
+ */
+static int processor_s(int64_t deadline) {
+    double left_s = (double)(deadline - clock_now_ns()) / NS_PER_S;
+    return left_s > MOST_COMPILE_S ? MOST_COMPILE_S : left_s > 0 ? (int)left_s + 2 : 2;
 }
 
 static int compile_in(const char *folder, const struct target *target, const char *source, int64_t deadline,
                       struct buf *ret_code, struct buf *ret_log, struct error *error) {
     char compiler[PATH_MAX], tmpdir[PATH_MAX + 16], out[PATH_MAX + 16], march[40], how[80];
-    const char *argv[MOST_FLAGS + 8] = {"env", tmpdir, compiler, "-o", out};
+    const char *argv[MOST_FLAGS + 8] = {"env", "LC_ALL=C", tmpdir, compiler, "-o", out};
     if (cpu_compiler_path(compiler, sizeof compiler, error) < 0)
         return -1;
     snprintf(tmpdir, sizeof tmpdir, "TMPDIR=%s", folder);
     snprintf(out, sizeof out, "%s/code.so", folder);
-    int n = 5 + add_flags(target, march, argv + 5), status;
+    int n = 6 + add_flags(target, march, argv + 6), status;
     argv[n] = "-lm";
-    struct child_options options = {.argv = argv, .stderr_fd = -1};
+    struct child_options options = {.argv = argv, .stderr_fd = -1, .cpu_s = processor_s(deadline)};
     if (child_run(&options, source, strlen(source), deadline, ret_log, &status, error) < 0)
         return error->class == ERROR_TIMEOUT ? error_set(error, ERROR_TIMEOUT, "compile-timeout", NULL,
                                                          "The C compiler did not end in time and was killed.")
@@ -165,6 +171,9 @@ static int compile_in(const char *folder, const struct target *target, const cha
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return file_read(out, MOST_CODE, ret_code, error);
     child_describe(status, how, sizeof how);
+    if (strstr(buf_str(ret_log), "No space left on device"))
+        return error_set(error, ERROR_IO, DISK_FULL, NULL, "The C compiler found no room in %.400s: make some.",
+                         folder);
     return error_set(error, ERROR_DEVICE, "compile-failed", NULL, "The C compiler %s: %.800s", how, buf_str(ret_log));
 }
 

@@ -10,6 +10,7 @@
 
 #include "gpu/measure/measure.h"
 #include "gpu/measure/peer.h"
+#include "service/base/scratch.h"
 
 enum { MOST_BUILDERS = 64, MOST_PATH = 512, MOST_LOADS = 3, MOST_RENDERS = 16, MOST_AHEAD = 2 };
 
@@ -25,7 +26,7 @@ struct builder {
 
 struct measurer {
     char program[PATH_MAX], cache_dir[MOST_PATH];
-    char tmp_dir[MOST_PATH]; /* of the compilers: what killed ones leave goes with the measurer; empty: not made */
+    struct scratch tmp; /* of the compilers: what killed ones leave goes with it */
     const struct device_class *class;
     struct device_info info;
     struct builder *builders;

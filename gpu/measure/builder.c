@@ -5,6 +5,7 @@
  *   {do: "render"}: for each item in turn the answer {error_no, text, path, hit}: where the code of its source belongs,
  *       and whether it is there
  *   {do: "compile", timeout_s}: of the one item; the answer {begun} when it is about to, then {error_no, text, seconds}
+ * An answer with {no_room: true} is not about the item: the disk is full.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "gpu/measure/measure.h"
 #include "gpu/measure/peer.h"
 #include "service/base/clock.h"
+#include "service/base/file.h"
 
 enum { MOST_LOG = 1 << 20, MOST_TEXT = 1 << 20, MOST_PATH = 400, NICENESS = 5 };
 
@@ -58,6 +60,7 @@ static void answer(struct peer_client *client, enum trial_error error_no, const 
     json_add_string(reply, "path", built->path);
     json_add_bool(reply, "hit", built->hit);
     json_add_double(reply, "seconds", built->seconds);
+    json_add_bool(reply, "no_room", error_no != TRIAL_OK && strcmp(error->code, DISK_FULL) == 0);
     peer_answer(client, reply);
 }
 

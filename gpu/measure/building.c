@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gpu/measure/batch.h"
+#include "service/base/file.h"
 
 /* What a builder may take beyond a compile's time to answer; a plain kernel's build at least. */
 #define BUILD_SLACK_S 1.5
@@ -27,7 +28,7 @@ static struct json_object *build_request(const struct batch *batch, const struct
     json_add_string(request, "workload", batch->key);
     json_add(request, "items", items);
     json_add_string(request, "cache_dir", batch->measurer->cache_dir);
-    json_add_string(request, "tmp_dir", batch->measurer->tmp_dir);
+    json_add_string(request, "tmp_dir", batch->measurer->tmp.path);
     json_add_double(request, "timeout_s", build_timeout_s(batch, builder->jobs[0]));
     json_add(request, "target", target_to_json(&batch->measurer->info.target));
     return request;
@@ -69,7 +70,7 @@ static void choose_renders(struct batch *batch, int idle, struct builder *builde
 /* Sends the builder its jobs; those of one that had died meanwhile go to a new one. */
 static int start_build(struct batch *batch, struct builder *builder, struct error *error) {
     struct measurer *m = batch->measurer;
-    const struct peer_options options = {m->program, "build", m->null_fd, true};
+    const struct peer_options options = peer_builder_options(m->program, m->null_fd);
     int answers = builder->compiles ? 2 : builder->n_jobs, rc = 1;
     for (int attempt = 0; rc > 0 && attempt < 2; attempt++)
         rc = peer_ask(&builder->peer, &options, build_request(batch, builder), answers,
@@ -178,6 +179,8 @@ static int take_answer(struct batch *batch, struct builder *builder, struct json
         return 0;
     }
     enum trial_error error_no = read_verdict(answer, &text);
+    if (json_object_get_boolean(json_object_object_get(answer, "no_room")))
+        return error_set(error, ERROR_IO, DISK_FULL, NULL, "%s", text);
     memmove(builder->jobs, builder->jobs + 1, sizeof builder->jobs - sizeof builder->jobs[0]);
     if (--builder->n_jobs > 0)
         peer_allow(&builder->peer, build_timeout_s(batch, builder->jobs[0]));

@@ -22,16 +22,6 @@ static int find_program(const char *program, char ret[PATH_MAX], struct error *e
     return 0;
 }
 
-static int make_tmp_dir(struct measurer *measurer, struct error *error) {
-    char path[MOST_PATH];
-    if (snprintf(path, sizeof path, "%s/tmp-XXXXXX", measurer->cache_dir) >= MOST_PATH || !mkdtemp(path))
-        return error_set(error, ERROR_IO, "no-temporary-folder", NULL,
-                         "No folder can be made in the code cache %.200s; check its owner and the free space.",
-                         measurer->cache_dir);
-    memcpy(measurer->tmp_dir, path, sizeof path);
-    return 0;
-}
-
 static int measurer_init(struct measurer *measurer, const struct measurer_config *config, struct error *error) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int builders = config->builders > 0 ? config->builders : (int)cores;
@@ -50,7 +40,7 @@ static int measurer_init(struct measurer *measurer, const struct measurer_config
     if (snprintf(measurer->cache_dir, sizeof measurer->cache_dir, "%s", config->cache_dir) >= MOST_PATH - 100)
         return error_set(error, ERROR_LIMIT, "path-too-long", NULL, "The path of the code cache is too long.");
     if (find_program(config->program, measurer->program, error) < 0 || file_make_dirs(measurer->cache_dir, error) < 0 ||
-        make_tmp_dir(measurer, error) < 0)
+        scratch_make(measurer->cache_dir, "tmp", &measurer->tmp, error) < 0)
         return -1;
     return measurer->class->describe(config->ordinal, &measurer->info, error);
 }
@@ -81,9 +71,7 @@ void measurer_free(struct measurer *measurer) {
     peer_end(&measurer->runner);
     if (measurer->null_fd >= 0)
         close(measurer->null_fd);
-    struct error ignored; /* a folder that stays is no reason to fail at the end */
-    if (measurer->tmp_dir[0] != '\0')
-        (void)!file_remove_tree(measurer->tmp_dir, &ignored);
+    scratch_remove(&measurer->tmp);
     free(measurer->builders);
     free(measurer->loaded);
     free(measurer);

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "service/base/clock.h"
@@ -13,6 +14,12 @@ enum { MOST_MESSAGE = 16 << 20, END_WAIT_S = 2, FIRST_PRIVATE = 3 };
 /* How long the transfer of a message may take once it began, and a child from its start to its first word. */
 #define TRANSFER_S 10
 #define START_S 30
+/* The most that a child writes into one file, and that a builder or one of its compilers maps: several times what the
+ * largest kernel takes. */
+#define FILE_BYTES (INT64_C(1) << 30)
+#define BUILDER_BYTES (INT64_C(8) << 30)
+/* Processor time for one request, on each core: longer than any deadline. It ends a child whose parent cannot. */
+#define REQUEST_CPU_S 3600
 
 static int send_object(int fd, struct json_object *object, struct error *error) {
     size_t len;
@@ -29,9 +36,23 @@ static int receive_object(int fd, int64_t deadline, struct json_object **ret, st
 
 /* ---- the parent's end ---- */
 
+struct peer_options peer_builder_options(const char *program, int stderr_fd) {
+    return (struct peer_options){.program = program,
+                                 .role = "build",
+                                 .stderr_fd = stderr_fd,
+                                 .no_network = true,
+                                 .sandbox = SANDBOX_STRICT,
+                                 .memory_bytes = sandbox_memory(BUILDER_BYTES)};
+}
+
 static int start(struct peer *peer, const struct peer_options *options, struct error *error) {
     const char *const argv[] = {options->program, "child", options->role, NULL};
-    struct child_options child = {.argv = argv, .stderr_fd = options->stderr_fd, .no_network = options->no_network};
+    struct child_options child = {.argv = argv,
+                                  .stderr_fd = options->stderr_fd,
+                                  .no_network = options->no_network,
+                                  .sandbox = options->sandbox,
+                                  .memory_bytes = options->memory_bytes,
+                                  .file_bytes = options->sandbox == SANDBOX_NONE ? 0 : FILE_BYTES};
     return child_start(&child, &peer->child, error);
 }
 
@@ -129,6 +150,18 @@ void peer_retire(struct peer_client *client) {
     client->retired = true;
 }
 
+/* From now on; the limit counts from the process's start. */
+static void limit_processor_time(void) {
+    struct rusage used;
+    struct rlimit limit;
+    if (getrusage(RUSAGE_SELF, &used) < 0 || getrlimit(RLIMIT_CPU, &limit) < 0)
+        return;
+    limit.rlim_cur =
+        (rlim_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec + REQUEST_CPU_S * sysconf(_SC_NPROCESSORS_ONLN));
+    if (limit.rlim_cur < limit.rlim_max)
+        setrlimit(RLIMIT_CPU, &limit);
+}
+
 int peer_serve(void (*serve)(void *data, struct json_object *request, struct peer_client *client), void *data) {
     struct json_object *request;
     struct error error;
@@ -137,6 +170,7 @@ int peer_serve(void (*serve)(void *data, struct json_object *request, struct pee
         return 1;
     peer_answer(&client, json_object_new_object());
     while (!client.failed && !client.retired && receive_object(STDIN_FILENO, DEADLINE_NEVER, &request, &error) == 0) {
+        limit_processor_time();
         serve(data, request, &client);
         json_object_put(request);
     }

@@ -30,8 +30,13 @@ struct peer {
 struct peer_options {
     const char *program, *role; /* runs `program child role` */
     int stderr_fd;
-    bool no_network; /* as in child.h */
+    bool no_network; /* as in child.h, all that follow */
+    enum sandbox sandbox;
+    int64_t memory_bytes;
 };
+
+/* A builder's: compilers need neither a network nor ever so much memory. */
+struct peer_options peer_builder_options(const char *program, int stderr_fd);
 
 /*
  * Sends the request (released either way), for which `answers` answers are then owed, to the peer, which is started

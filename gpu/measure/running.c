@@ -71,8 +71,13 @@ static int next_for_runner(const struct batch *batch) {
 
 int feed_runner(struct batch *batch, struct error *error) {
     struct measurer *m = batch->measurer;
-    bool no_network = on_host(m); /* a driver may talk to its daemons by sockets with names */
-    const struct peer_options options = {m->program, "run", m->null_fd, no_network};
+    /* A driver may talk to its daemons by sockets with names; none was tried under the filters yet. */
+    bool driver = !on_host(m);
+    const struct peer_options options = {.program = m->program,
+                                         .role = "run",
+                                         .stderr_fd = m->null_fd,
+                                         .no_network = !driver,
+                                         .sandbox = driver ? SANDBOX_NONE : SANDBOX_STRICT};
     for (int job; (job = next_for_runner(batch)) != JOB_NONE;) {
         int rc = job == JOB_PLAIN
                      ? peer_ask(&m->runner, &options, load_request(batch), 1, PLAIN_RUN_S, error)

@@ -14,6 +14,7 @@
 #include "gpu/measure/peer.h"
 #include "service/base/clock.h"
 #include "service/base/file.h"
+#include "service/base/scratch.h"
 
 /* ANSWERS: a builder says first that it has begun. */
 enum { MOST_BUILDERS = 256, MOST_PATH = 512, NONE = -1, ANSWERS = 2 };
@@ -32,7 +33,8 @@ struct warming {
     int n, next, n_done;
     struct builder builders[MOST_BUILDERS];
     int n_builders;
-    char program[PATH_MAX], tmp_dir[MOST_PATH];
+    char program[PATH_MAX];
+    struct scratch tmp;
     int null_fd;
     struct warm_result result;
 };
@@ -47,14 +49,9 @@ static int open_warming(struct warming *warming, struct error *error) {
         snprintf(warming->program, sizeof warming->program, "%s", options->program);
     else if (file_self(warming->program, sizeof warming->program, error) < 0)
         return -1;
-    if (file_make_dirs(options->cache_dir, error) < 0)
+    if (file_make_dirs(options->cache_dir, error) < 0 ||
+        scratch_make(options->cache_dir, "tmp", &warming->tmp, error) < 0)
         return -1;
-    char path[MOST_PATH];
-    if (snprintf(path, sizeof path, "%s/tmp-XXXXXX", options->cache_dir) >= MOST_PATH || !mkdtemp(path))
-        return error_set(error, ERROR_IO, "no-temporary-folder", NULL,
-                         "No folder can be made in the code cache %.200s; check its owner and the free space.",
-                         options->cache_dir);
-    memcpy(warming->tmp_dir, path, sizeof path);
     warming->null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (warming->null_fd < 0)
         return error_set(error, ERROR_IO, "open", NULL, "/dev/null cannot be opened.");
@@ -62,13 +59,11 @@ static int open_warming(struct warming *warming, struct error *error) {
 }
 
 static void close_warming(struct warming *warming) {
-    struct error ignored; /* a folder that stays is no reason to fail at the end */
     for (int i = 0; i < warming->n_builders; i++)
         peer_end(&warming->builders[i].peer);
     if (warming->null_fd >= 0)
         close(warming->null_fd);
-    if (warming->tmp_dir[0] != '\0')
-        (void)!file_remove_tree(warming->tmp_dir, &ignored);
+    scratch_remove(&warming->tmp);
 }
 
 static struct json_object *request_of(const struct warming *warming, const struct bank_entry *entry) {
@@ -81,14 +76,14 @@ static struct json_object *request_of(const struct warming *warming, const struc
     json_add_string(request, "workload", entry->workload);
     json_add(request, "items", items);
     json_add_string(request, "cache_dir", warming->options->cache_dir);
-    json_add_string(request, "tmp_dir", warming->tmp_dir);
+    json_add_string(request, "tmp_dir", warming->tmp.path);
     json_add_double(request, "timeout_s", warming->options->build_timeout_s);
     json_add(request, "target", target_to_json(warming->options->target));
     return request;
 }
 
 static int feed(struct warming *warming, struct error *error) {
-    const struct peer_options options = {warming->program, "build", warming->null_fd, true};
+    const struct peer_options options = peer_builder_options(warming->program, warming->null_fd);
     for (int i = 0; i < warming->n_builders && warming->next < warming->n; i++) {
         struct builder *builder = &warming->builders[i];
         if (builder->entry != NONE)

@@ -251,6 +251,7 @@ int module_evaluate(const struct module_evaluate_request *request, int64_t deadl
     struct child_call call = {.program = request->program,
                               .role = "evaluate",
                               .memory_bytes = request->memory_bytes,
+                              .sandbox = request->sandbox,
                               .stop = request->stop,
                               .data = request->data};
     struct json_object *question CLEANUP(json_put_p) = json_object_new_object();

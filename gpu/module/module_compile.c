@@ -193,6 +193,8 @@ int module_compile(const struct module_request *request, int64_t deadline, bool 
     struct child_call call = {.program = request->program,
                               .role = "compile",
                               .memory_bytes = memory_limit(request),
+                              .no_network = true,
+                              .sandbox = SANDBOX_STRICT,
                               .stop = stop,
                               .data = data};
     struct json_object *question CLEANUP(json_put_p) = request_to_json(request);

@@ -11,6 +11,7 @@
 #include "gpu/module/runtime/warptune_module.h"
 #include "service/base/arena.h"
 #include "service/base/error.h"
+#include "service/base/sandbox.h"
 
 /* A module's functions, as dlopen found them. */
 struct module;
@@ -58,6 +59,7 @@ struct module_evaluate_request {
     const char *module_path, *baseline_path;
     int ordinal;
     double seconds;           /* how long to time each */
+    enum sandbox sandbox;     /* the child's */
     int64_t memory_bytes;     /* the most that the child may map; 0: no limit (CUDA maps far more than it uses) */
     bool (*stop)(void *data); /* asked twice a second; true: ERROR_CANCELLED. Optional */
     void *data;

@@ -21,13 +21,18 @@
 
 enum { KILL_WAIT_S = 10, FIRST_INHERITED = 4, MOST_DESCRIPTORS = 65536 };
 
+/* In a sandbox: more than a driver opens for the GPUs of a host, and larger than any module. */
+enum { SANDBOX_DESCRIPTORS = 4096 };
+#define SANDBOX_FILE_BYTES (INT64_C(16) << 30)
+
 /* The steps between fork and exec; a child that fails in one sends its number and errno through the report pipe. */
-enum step { STEP_PARENT, STEP_PIPES, STEP_FOLDER, STEP_LIMITS, STEP_EXEC };
+enum step { STEP_PARENT, STEP_PIPES, STEP_FOLDER, STEP_LIMITS, STEP_SANDBOX, STEP_EXEC };
 static const char *const step_names[] = {
     [STEP_PARENT] = "outlive the thread that starts it",
     [STEP_PIPES] = "set up its pipes",
     [STEP_FOLDER] = "enter its working folder",
     [STEP_LIMITS] = "set its limits",
+    [STEP_SANDBOX] = "enter its sandbox",
     [STEP_EXEC] = "be executed",
 };
 
@@ -139,7 +144,10 @@ static int set_limit(int what, int64_t value, int64_t spare) {
 
 static int set_limits(const struct child_options *options) {
     struct rlimit no_core = {0, 0};
-    if (setrlimit(RLIMIT_CORE, &no_core) < 0 || set_limit(RLIMIT_FSIZE, options->file_bytes, 0) < 0)
+    bool confined = options->sandbox != SANDBOX_NONE;
+    int64_t file_bytes = options->file_bytes == 0 && confined ? SANDBOX_FILE_BYTES : options->file_bytes;
+    if (setrlimit(RLIMIT_CORE, &no_core) < 0 || set_limit(RLIMIT_FSIZE, file_bytes, 0) < 0 ||
+        set_limit(RLIMIT_NOFILE, confined ? SANDBOX_DESCRIPTORS : 0, 0) < 0)
         return -1;
     if (set_limit(RLIMIT_CPU, options->cpu_s, 1) < 0) /* SIGXCPU at the limit, SIGKILL a second later */
         return -1;
@@ -164,6 +172,8 @@ static _Noreturn void child_exec(const struct child_options *options, const stru
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    if (sandbox_enter(options->sandbox) < 0)
+        child_fail(report, STEP_SANDBOX);
     execv(path, (char *const *)(uintptr_t)options->argv);
     child_fail(report, STEP_EXEC);
 }
@@ -209,6 +219,8 @@ int child_start(const struct child_options *options, struct child *ret, struct e
     int reason = pipes_open(&pipes);
     if (reason != 0)
         return failed(error, program, "get its pipes", reason);
+    if (options->sandbox != SANDBOX_NONE)
+        sandbox_prepare();
     pid_t pid = fork_child(options, &pipes, path);
     if (pid < 0) {
         reason = errno;

@@ -18,14 +18,16 @@
 #include "service/base/attr.h"
 #include "service/base/buf.h"
 #include "service/base/error.h"
+#include "service/base/sandbox.h"
 
 struct child_options {
     const char *const *argv; /* NULL-terminated; argv[0] is a path, or a name looked up in PATH */
     const char *dir;         /* working folder; NULL keeps the parent's */
     int64_t memory_bytes;    /* RLIMIT_AS; 0 for none (a CUDA process maps far more than it uses) */
-    int64_t file_bytes;      /* RLIMIT_FSIZE; 0 for none */
+    int64_t file_bytes;      /* RLIMIT_FSIZE; 0 for none, in a sandbox 16 GiB */
     int cpu_s;               /* RLIMIT_CPU; 0 for none */
     bool no_network;         /* a network namespace without interfaces, where the kernel lets us */
+    enum sandbox sandbox;    /* any but SANDBOX_NONE also limits how many files may be open */
     int stderr_fd;           /* where standard error goes; -1: into standard output; 2: the parent's */
 };
 

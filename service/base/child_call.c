@@ -126,6 +126,7 @@ int child_call(const struct child_call *call, struct json_object *request, int64
                                     .memory_bytes = call->memory_bytes,
                                     .cpu_s = call->cpu_s,
                                     .no_network = call->no_network,
+                                    .sandbox = call->sandbox,
                                     .stderr_fd = STDERR_FILENO};
     struct child child = CHILD_INIT;
     if (child_start(&options, &child, error) < 0)

@@ -18,6 +18,7 @@ struct child_call {
     int64_t memory_bytes; /* limits as in child.h; 0 for none */
     int cpu_s;
     bool no_network;
+    enum sandbox sandbox;
     bool (*stop)(void *data); /* asked twice a second; true: ERROR_CANCELLED. Optional */
     void *data;
 };

@@ -13,6 +13,12 @@
 #include "service/base/buf.h"
 #include "service/base/error.h"
 
+/* The code of errors about a disk, or a quota, that is full: it passes when somebody makes room. */
+#define DISK_FULL "disk-full"
+
+/* Sets what errno says of a path that one cannot `verb`, and returns -1. */
+int file_failed(struct error *error, const char *verb, const char *path);
+
 /* A read-only map of a file; data is NULL for an empty one. */
 struct file_map {
     const void *data;

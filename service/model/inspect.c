@@ -302,7 +302,8 @@ int model_inspect(const char *path, const struct inspect_options *options, int64
                               .role = "inspect",
                               .memory_bytes = memory_limit(st.st_size),
                               .cpu_s = PROCESSOR_S,
-                              .no_network = true};
+                              .no_network = true,
+                              .sandbox = SANDBOX_STRICT};
     int status = -1;
     json_add_string(request, "model", path);
     json_add_int(request, "batch", options->batch);

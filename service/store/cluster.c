@@ -355,7 +355,7 @@ int cluster_start(const struct cluster_options *options, struct cluster **ret, s
     cluster->owner_fd = cluster->watch.owner_fd = -1;
     cluster->no_sync = options->no_sync;
     if (cluster_find_bin(cluster->bin, sizeof cluster->bin, error) < 0 ||
-        cluster_user_choose(&cluster->user, error) < 0 ||
+        cluster_user_choose(options->data_dir, &cluster->user, error) < 0 ||
         cluster_paths_init(options->data_dir, &cluster->user, &cluster->paths, error) < 0 ||
         own_folder(cluster, error) < 0)
         goto failed;
@@ -376,7 +376,7 @@ failed:
 
 int cluster_running_url(const char *data_dir, char *ret_url, size_t size, struct error *error) {
     struct cluster cluster = {0};
-    if (cluster_user_choose(&cluster.user, error) < 0 ||
+    if (cluster_user_choose(data_dir, &cluster.user, error) < 0 ||
         cluster_paths_init(data_dir, &cluster.user, &cluster.paths, error) < 0)
         return -1;
     write_url(&cluster, "warptune", ret_url, size);

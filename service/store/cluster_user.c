@@ -16,12 +16,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-int cluster_user_choose(struct cluster_user *ret, struct error *error) {
+/* A server that ran as another user made it; PostgreSQL runs for nobody but the owner. */
+static bool choose_owner(const char *data_dir, struct cluster_user *ret) {
+    char path[PATH_MAX];
+    struct stat info;
+    if (snprintf(path, sizeof path, "%s/postgres", data_dir) >= PATH_MAX || stat(path, &info) < 0 || info.st_uid == 0)
+        return false;
+    ret->uid = info.st_uid;
+    ret->gid = info.st_gid;
+    snprintf(ret->name, sizeof ret->name, "uid %u", (unsigned)ret->uid);
+    return true;
+}
+
+int cluster_user_choose(const char *data_dir, struct cluster_user *ret, struct error *error) {
     *ret = (struct cluster_user){.other = geteuid() == 0, .uid = geteuid(), .gid = getegid()};
     if (!ret->other) {
         snprintf(ret->name, sizeof ret->name, "uid %u", (unsigned)ret->uid);
         return 0;
     }
+    if (choose_owner(data_dir, ret))
+        return 0;
     static const char *const names[] = {"postgres", "nobody"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         struct passwd entry, *found = NULL;

@@ -19,8 +19,8 @@ struct cluster_user {
     char name[64];
 };
 
-/* Ourselves, or as root `postgres`, else `nobody`. */
-int cluster_user_choose(struct cluster_user *ret, struct error *error) MUST_CHECK;
+/* Ourselves, or as root the owner of the cluster in the data folder; where there is none, `postgres`, else `nobody`. */
+int cluster_user_choose(const char *data_dir, struct cluster_user *ret, struct error *error) MUST_CHECK;
 /* mkdir -p; folders that it makes can be passed through by the user. */
 int cluster_user_make_dirs(const struct cluster_user *user, const char *path, struct error *error) MUST_CHECK;
 /* One folder, mode 0700, that belongs to the user; it may exist. */

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "service/base/clock.h"
+#include "service/base/file.h"
 #include "service/base/utf8.h"
 #include "service/store/pg.h"
 
@@ -58,7 +59,8 @@ static const struct state_class state_classes[] = {
     {"25P03", ERROR_DB, "database-away", true},
     {READ_ONLY, ERROR_DB, "database-read-only", true}, /* a server that is no longer the primary */
     {"53300", ERROR_BUSY, "database-busy", true},
-    {"53", ERROR_BUSY, "database-full", false}, /* disk, memory */
+    {"53100", ERROR_BUSY, DISK_FULL, false},
+    {"53", ERROR_BUSY, "database-full", false}, /* memory and the like */
     {"08", ERROR_DB, "database-away", true},
     {"23", ERROR_CONFLICT, "database-conflict", false},
     {"", ERROR_DB, "database", false},

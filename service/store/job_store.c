@@ -9,7 +9,9 @@
 #include "service/store/project_store.h"
 #include "service/store/quota.h"
 
-#define ELAPSED "extract(epoch FROM coalesce(j.idle_since, j.finished_at, now()) - j.started_at)::float8 - j.idle_s"
+#define ELAPSED                                                              \
+    "CASE WHEN j.started_at IS NOT NULL THEN greatest(0, extract(epoch FROM" \
+    " coalesce(j.idle_since, j.finished_at, now()) - j.started_at)::float8 - j.idle_s) END"
 
 /* The wide columns of a job come with the rows for which `where` holds only: once, when there is a row for each task.
  */

@@ -13,7 +13,7 @@ static const struct statement set_state = {
     " started_at = CASE WHEN $2 = 'running' THEN coalesce(started_at, now()) ELSE started_at END,"
     " finished_at = CASE WHEN $2 IN ('succeeded', 'failed', 'cancelled') THEN now() END,"
     " idle_s = idle_s + CASE WHEN $2 IN ('queued', 'running') AND started_at IS NOT NULL"
-    "  THEN coalesce(extract(epoch FROM now() - idle_since)::float8, 0) ELSE 0 END,"
+    "  THEN greatest(extract(epoch FROM now() - idle_since)::float8, 0) ELSE 0 END,"
     " idle_since = CASE WHEN $2 NOT IN ('queued', 'running') THEN coalesce(idle_since, now()) END WHERE id = $1"};
 static const struct statement hold_lease = {"item_hold", "SELECT 1 FROM queue WHERE id = $1 AND token = $2 FOR UPDATE"};
 static const struct statement end_lease = {"item_end", "DELETE FROM queue WHERE id = $1 AND token = $2"};

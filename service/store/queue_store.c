@@ -48,6 +48,14 @@ static const struct statement yield = {
     " worker_id = CASE WHEN other.first THEN NULL ELSE q.worker_id END,"
     " available_at = CASE WHEN other.first THEN now() ELSE q.available_at END "
     "FROM other WHERE q.id = $1 AND q.token = $2 RETURNING other.first"};
+/*
+ * What is dated further ahead than any lease or delay reaches was dated before the database's clock was set back: left
+ * alone it would wait until the clock is there again. Whoever still works under a lease renews it in time.
+ */
+static const struct statement date_anew = {"queue_date_anew",
+                                           "UPDATE queue SET available_at = CASE WHEN token IS NULL THEN now()"
+                                           " ELSE now() + $1::float8 / 4 * interval '1 second' END"
+                                           " WHERE available_at > now() + $1::float8 * interval '1 second'"};
 static const struct statement find_exhausted = {
     "queue_find_exhausted",
     "SELECT id, job_id, kind, task FROM queue WHERE attempts >= $1::int AND available_at <= now() "
@@ -215,9 +223,11 @@ static int fail_exhausted(struct pg *pg, void *data, struct error *error) {
 int queue_expire(struct db *db, int *ret_failed, struct error *error) {
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     struct params params = {0};
+    struct params farthest = {0};
     int failed = 0;
+    params_double(&farthest, QUEUE_MOST_AHEAD_S);
     params_int(&params, QUEUE_MAX_ATTEMPTS);
-    if (db_run(db, &find_exhausted, &params, &result, error) < 0)
+    if (db_run(db, &date_anew, &farthest, NULL, error) < 0 || db_run(db, &find_exhausted, &params, &result, error) < 0)
         return -1;
     for (int i = 0; i < PQntuples(result); i++) {
         struct row row = {result, i, 0};

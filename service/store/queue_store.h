@@ -24,6 +24,7 @@ enum work_kind { WORK_PLAN, WORK_TUNE, WORK_BUILD };
 const char *work_kind_name(enum work_kind kind);
 
 #define QUEUE_MAX_ATTEMPTS 5
+#define QUEUE_MOST_AHEAD_S 120.0 /* more than any lease, and any delay of what is put back */
 #define DEVICE_KEY_TEXT 160
 
 struct work_item {
@@ -142,7 +143,10 @@ int queue_complete_build(struct db *db, const struct work_item *item, const stru
 /* The job has failed, for this reason; its other items and tasks end too. */
 int queue_fail(struct db *db, const struct work_item *item, const struct error *why, struct error *error) MUST_CHECK;
 
-/* Fails the jobs whose items ran out of attempts; ret_failed (optional): how many. Call every few seconds. */
+/*
+ * Fails the jobs whose items ran out of attempts; ret_failed (optional): how many. Also dates anew what lies too far
+ * ahead since the database's clock was set back. Call every few seconds.
+ */
 int queue_expire(struct db *db, int *ret_failed, struct error *error) MUST_CHECK;
 
 struct queue_depth {

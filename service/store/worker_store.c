@@ -24,10 +24,12 @@ static const struct statement set_state = {
 static const struct statement remove_worker = {"worker_remove", "DELETE FROM workers WHERE id = $1"};
 static const struct statement expire = {"worker_expire",
                                         "DELETE FROM workers w USING worker_heartbeats h WHERE h.worker_id = w.id"
-                                        " AND h.seen_at < now() - $1 * interval '1 second'"};
+                                        " AND (h.seen_at < now() - $1 * interval '1 second'"
+                                        "  OR h.seen_at > now() + $1 * interval '1 second')"};
 static const struct statement list = {
     "worker_list",
-    "SELECT w.id, w.host, w.pid, w.version, w.label, w.started_at, h.seen_at, extract(epoch FROM now() - h.seen_at),"
+    "SELECT w.id, w.host, w.pid, w.version, w.label, w.started_at, h.seen_at,"
+    " greatest(extract(epoch FROM now() - h.seen_at), 0),"
     " d.kind, d.ordinal, d.device_key, d.info, d.state, d.counters, q.job_id, q.kind, coalesce(q.task, -1), "
     "q.available_at "
     "FROM workers w JOIN worker_heartbeats h ON h.worker_id = w.id LEFT JOIN devices d ON d.worker_id = w.id "

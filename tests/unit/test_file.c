@@ -185,6 +185,12 @@ Test(file, write_all_waits_for_a_pipe_that_does_not_block) {
     close(fds[1]);
 }
 
+Test(file, a_full_disk_has_a_code_of_its_own) {
+    cr_assert_eq(file_write("/dev/full", "x", 1, &error), -1);
+    cr_assert_str_eq(error.code, DISK_FULL);
+    cr_assert_eq(error.class, ERROR_IO);
+}
+
 Test(file, self_is_the_running_program) {
     char path[4096], tiny[3];
     cr_assert_eq(file_self(path, sizeof path, &error), 0);

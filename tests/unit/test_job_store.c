@@ -355,6 +355,22 @@ Test(job, the_time_in_which_it_is_paused_or_ended_does_not_count) {
     fixture_close(&f);
 }
 
+Test(job, a_clock_that_is_set_back_makes_no_negative_time) {
+    struct fixture f;
+    struct error error;
+    char id[UUID_TEXT];
+    with_job(&f, id);
+    fixture_plan(&f, 1);
+    let_pass(&f, "started_at", -5000);
+    cr_expect_eq(fixture_get(&f, id)->elapsed_s, 0);
+    let_pass(&f, "started_at", 5100);
+    OK(job_pause(f.db, id, &error));
+    let_pass(&f, "idle_since", -5000);
+    OK(job_resume(f.db, id, &error));
+    cr_expect_float_eq(fixture_get(&f, id)->elapsed_s, 100, 60);
+    fixture_close(&f);
+}
+
 Test(job, a_retry_goes_on_with_what_is_missing) {
     struct fixture f;
     struct error error, why;

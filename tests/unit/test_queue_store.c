@@ -164,6 +164,39 @@ Test(queue, a_lease_that_is_renewed_stays) {
     fixture_close(&f);
 }
 
+Test(queue, a_database_clock_that_is_set_back_strands_nothing) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char waits[UUID_TEXT], held[UUID_TEXT], left[UUID_TEXT];
+    const char *back = "UPDATE queue SET available_at = available_at + interval '1 day'";
+    const char *soon = "SELECT count(*) FROM queue WHERE available_at < now() + interval '40 seconds'";
+    add_job(&f, "cpu", NULL, 0, held);
+    struct work_item item = fixture_claim(&f);
+    add_job(&f, "cpu", NULL, 0, left);
+    cr_expect_neq(fixture_claim(&f).id, 0); /* its worker dies */
+    add_job(&f, "cpu", NULL, 0, waits);
+    fixture_sql(f.url, back);
+    cr_expect_eq(fixture_claim(&f).id, 0, "all is dated tomorrow");
+    OK(queue_expire(f.db, NULL, &error));
+    cr_expect_str_eq(fixture_claim(&f).job_id, waits);
+    cr_expect_eq(fixture_claim(&f).id, 0, "leases run, but not for a day");
+    cr_expect_eq(fixture_number(f.url, soon), 2);
+    OK(queue_renew(f.db, &item, 60, &error));
+    fixture_close(&f);
+}
+
+Test(queue, what_is_dated_within_reach_stays_so) {
+    struct fixture f = fixture_open();
+    struct error error;
+    char id[UUID_TEXT];
+    add_job(&f, "cpu", NULL, 0, id);
+    struct work_item item = fixture_claim(&f);
+    OK(queue_put_back(f.db, &item, QUEUE_MOST_AHEAD_S - 10, true, &error));
+    OK(queue_expire(f.db, NULL, &error));
+    cr_expect_eq(fixture_claim(&f).id, 0);
+    fixture_close(&f);
+}
+
 Test(queue, what_is_put_back_is_claimable_after_its_delay) {
     struct fixture f = fixture_open();
     struct error error;

@@ -107,6 +107,12 @@ Test(worker, a_silent_one_is_removed_and_told_to_register_again) {
     cr_expect_eq(removed, 1);
     FAILS(worker_heartbeat(f.db, &worker, &error), "no-such-worker");
     OK(worker_register(f.db, &worker, &error));
+    fixture_sql(f.url, "UPDATE worker_heartbeats SET seen_at = now() + interval '1 day'"); /* and the clock set back */
+    list(&f, &got);
+    cr_expect_eq(got->silent_s, 0);
+    OK(worker_expire(f.db, 60, &removed, &error));
+    cr_expect_eq(removed, 1);
+    OK(worker_register(f.db, &worker, &error));
     OK(worker_remove(f.db, worker.id, &error));
     cr_expect_eq(list(&f, &got), 0);
     fixture_close(&f);
