@@ -17,11 +17,12 @@ static const struct statement serve_task = {
     "= $10,"
     " started_at = now(), finished_at = now() WHERE job_id = $1 AND number = $2"};
 static const struct statement begin_task = {
-    "complete_begin_task", "UPDATE tasks t SET state = 'running', template = $3, trials_planned = t.stale + $4, floor_s = $5,"
-                           " started_at = coalesce(t.started_at, now()) FROM tasks old WHERE t.job_id = $1 "
-                           "AND t.number = $2 AND old.job_id = t.job_id AND old.number = t.number "
-                           "RETURNING (old.state, old.template, old.trials_planned, old.floor_s)"
-                           " IS DISTINCT FROM (t.state, t.template, t.trials_planned, t.floor_s)"};
+    "complete_begin_task",
+    "UPDATE tasks t SET state = 'running', template = $3, trials_planned = t.stale + $4, floor_s = $5,"
+    " started_at = coalesce(t.started_at, now()) FROM tasks old WHERE t.job_id = $1 "
+    "AND t.number = $2 AND old.job_id = t.job_id AND old.number = t.number "
+    "RETURNING (old.state, old.template, old.trials_planned, old.floor_s)"
+    " IS DISTINCT FROM (t.state, t.template, t.trials_planned, t.floor_s)"};
 static const struct statement get_search = {"complete_get_search",
                                             "SELECT state FROM searches WHERE job_id = $1 AND task = $2"};
 static const struct statement end_task = {
