@@ -408,6 +408,7 @@ Test(queue, a_task_is_searched_anew_a_bounded_number_of_times) {
     struct work_item item = fixture_claim(&f);
     struct tune_begin begin = {"conv2d.cpu", 50, 0};
     OK(queue_begin_tune(f.db, &item, &begin, f.arena, &state, &error));
+    static const double cost_s = 1e-5;
     struct trial_row rows[3];
     for (int i = 0; i < 3; i++)
         rows[i] = (struct trial_row){.template = i ? "conv2d.cpu" : "other.cpu",
@@ -415,7 +416,7 @@ Test(queue, a_task_is_searched_anew_a_bounded_number_of_times) {
                                      .index = i,
                                      .entity = "[]",
                                      .cost_s = 1e-5,
-                                     .costs_s = (const double[]){1e-5},
+                                     .costs_s = &cost_s,
                                      .n_costs = 1};
     OK(trial_insert(f.db, &item, &(struct trial_batch){rows, 3, 2e-5, "{\"a\":1}", 1}, &error));
     OK(queue_renew_tune(f.db, &item, 1, "{\"a\":2}", &error));
