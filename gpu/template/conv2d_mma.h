@@ -30,8 +30,6 @@ struct conv2d_mma {
     int64_t shared_bytes, registers;   /* of a CTA; of a thread, estimated */
 };
 
-/* The workload's shape, as the kernel takes it; false for what it does not. */
-bool conv2d_mma_shape(const struct workload *workload, struct conv2d_shape *ret);
 struct conv2d_mma conv2d_mma_of(const struct workload *workload, const struct target *target, const struct space *space,
                                 int64_t index);
 /* ERROR_INVALID "instantiation" when no device, or not this one, can hold it. */

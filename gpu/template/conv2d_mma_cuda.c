@@ -44,27 +44,9 @@ static int sm_of(const struct target *target) {
 
 /* ---- workloads ---- */
 
-static bool is_half_nhwc(const struct operand *operand) {
-    return operand->dtype == DTYPE_F16 && operand->layout == LAYOUT_NHWC;
-}
-
-static bool types_fit(const struct workload *workload, const struct conv2d_shape *s) {
-    const struct operand *in = workload->in;
-    return is_half_nhwc(&in[0]) && in[1].dtype == DTYPE_F16 && is_half_nhwc(&workload->out[0]) &&
-           (s->bias_in < 0 || in[s->bias_in].dtype == DTYPE_F32 || in[s->bias_in].dtype == DTYPE_F16) &&
-           (s->residual_in < 0 || is_half_nhwc(&in[s->residual_in]));
-}
-
-bool conv2d_mma_shape(const struct workload *workload, struct conv2d_shape *ret) {
-    if (workload->op != OP_CONV || !conv2d_shape_of_any(workload, ret) || !types_fit(workload, ret))
-        return false;
-    conv2d_shape_flatten(ret);
-    return true;
-}
-
 static bool serves(const struct workload *workload, const struct target *target) {
     struct conv2d_shape s;
-    return sm_of(target) >= MIN_SM && conv2d_mma_shape(workload, &s) &&
+    return sm_of(target) >= MIN_SM && conv2d_half_shape(workload, &s) &&
            (s.groups == 1 || (s.cg >= MIN_GROUP_CHANNELS && s.kg >= MIN_GROUP_CHANNELS)) && s.groups <= 4096 &&
            fits_int(s.n * s.h * s.w * s.c) && fits_int(s.n * s.oh * s.ow * s.k) &&
            fits_int(s.k * (s.cg + 3) * s.kh * s.kw);
@@ -99,7 +81,7 @@ static struct space *make_space(const struct workload *workload, const struct ta
                          splits[] = {1, 2, 4, 8}, shapes[] = {ARGUMENTS, CONSTANTS};
     struct conv2d_shape s = {0};
     struct space *space = space_new(arena);
-    conv2d_mma_shape(workload, &s);
+    conv2d_half_shape(workload, &s);
     int64_t k = s.kh * s.kw * depth_of(&s);
     bool many = sm_of(target) >= ASYNC_SM && vec_of(&s) > 1 && s.n * s.oh * s.ow >= MANY_PIXELS;
     choose_near(space, "tile_p", pixels, ARRAY_COUNT(pixels) - !many, s.n * s.oh * s.ow, PIXEL_TILES);
@@ -178,7 +160,7 @@ struct conv2d_mma conv2d_mma_of(const struct workload *workload, const struct ta
                            .constants = space_value(space, index, "shapes", 0) == CONSTANTS};
     const struct conv2d_shape *s = &t.shape;
     int64_t warps = space_value(space, index, "warps", 0);
-    conv2d_mma_shape(workload, &t.shape);
+    conv2d_half_shape(workload, &t.shape);
     t.swap = t.bp % 16 != 0;
     t.async = t.sm >= ASYNC_SM;
     t.early = t.sm >= EARLY_SM;

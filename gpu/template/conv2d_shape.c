@@ -111,3 +111,21 @@ void conv2d_add_args(const struct conv2d_shape *shape, struct launch *launch) {
     if (shape->residual_in >= 0)
         launch->args[launch->n_args++] = (struct arg){ARG_IN, shape->residual_in};
 }
+
+static bool is_half_nhwc(const struct operand *operand) {
+    return operand->dtype == DTYPE_F16 && operand->layout == LAYOUT_NHWC;
+}
+
+static bool types_fit(const struct workload *workload, const struct conv2d_shape *s) {
+    const struct operand *in = workload->in;
+    return is_half_nhwc(&in[0]) && in[1].dtype == DTYPE_F16 && is_half_nhwc(&workload->out[0]) &&
+           (s->bias_in < 0 || in[s->bias_in].dtype == DTYPE_F32 || in[s->bias_in].dtype == DTYPE_F16) &&
+           (s->residual_in < 0 || is_half_nhwc(&in[s->residual_in]));
+}
+
+bool conv2d_half_shape(const struct workload *workload, struct conv2d_shape *ret) {
+    if (workload->op != OP_CONV || !conv2d_shape_of_any(workload, ret) || !types_fit(workload, ret))
+        return false;
+    conv2d_shape_flatten(ret);
+    return true;
+}

@@ -27,8 +27,6 @@ struct conv2d_wgmma {
     int64_t claim, leave;   /* what multiplying and copying ones then change to; 0: nothing */
 };
 
-/* The workload's shape, as the kernel takes it; false for what it does not. */
-bool conv2d_wgmma_shape(const struct workload *workload, struct conv2d_shape *ret);
 struct conv2d_wgmma conv2d_wgmma_of(const struct workload *workload, const struct target *target,
                                     const struct space *space, int64_t index);
 /* ERROR_INVALID "instantiation" when the device cannot hold it. */

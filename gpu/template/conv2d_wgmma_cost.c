@@ -7,8 +7,8 @@
  *     turn = the larger of one CTA's chain (begin, steps, end) and what all its CTAs need of the SM together
  *     step = what it needs of the SM: tensor cores, shared memory, copies; or what it waits for its stage to be filled
  *
- * The constants are fitted to 1,600 configurations on an H200: the first by the estimate took 1.6 % longer than the
- * best that was measured, over 39 layers.
+ * The constants are fitted to 1,600 configurations on an H200, in which the first by the estimate took 1.6 % longer
+ * than the best, over 39 layers. How it does on others is not measured.
  */
 #include <math.h>
 

@@ -38,24 +38,6 @@ static bool fits_int(int64_t n) {
 
 /* ---- workloads ---- */
 
-static bool is_half_nhwc(const struct operand *operand) {
-    return operand->dtype == DTYPE_F16 && operand->layout == LAYOUT_NHWC;
-}
-
-static bool types_fit(const struct workload *workload, const struct conv2d_shape *s) {
-    const struct operand *in = workload->in;
-    return is_half_nhwc(&in[0]) && in[1].dtype == DTYPE_F16 && is_half_nhwc(&workload->out[0]) &&
-           (s->bias_in < 0 || in[s->bias_in].dtype == DTYPE_F32 || in[s->bias_in].dtype == DTYPE_F16) &&
-           (s->residual_in < 0 || is_half_nhwc(&in[s->residual_in]));
-}
-
-bool conv2d_wgmma_shape(const struct workload *workload, struct conv2d_shape *ret) {
-    if (workload->op != OP_CONV || !conv2d_shape_of_any(workload, ret) || !types_fit(workload, ret))
-        return false;
-    conv2d_shape_flatten(ret);
-    return true;
-}
-
 /* Few enough channels for a padded copy with four, of whose pixels those that outputs begin at lie 16 bytes apart. */
 static bool is_narrow(const struct conv2d_shape *s) {
     return s->c <= NARROW_CHANNELS && s->sw % 2 == 0 && s->dw == 1;
@@ -86,7 +68,7 @@ static bool channels_fit(const struct conv2d_shape *s) {
 
 static bool serves(const struct workload *workload, const struct target *target) {
     struct conv2d_shape s;
-    return strcmp(target->arch, "sm_90a") == 0 && conv2d_wgmma_shape(workload, &s) && s.groups == 1 &&
+    return strcmp(target->arch, "sm_90a") == 0 && conv2d_half_shape(workload, &s) && s.groups == 1 &&
            channels_fit(&s) && ceil_div(s.n * s.oh * s.ow, 64) * ceil_div(s.k, 64) * SMS_A_TILE >= target->units &&
            fits_int(s.n * s.h * s.w * s.c) && fits_int((s.n * s.oh * s.ow + MOST_PIXELS) * s.k) &&
            fits_int((s.k + 256) * (s.c + 64) * s.kh * s.kw);
@@ -127,7 +109,7 @@ static struct space *make_space(const struct workload *workload, const struct ta
                          ctas[] = {1, 2}, stays[] = {0, 1}, shapes[] = {ARGUMENTS, CONSTANTS};
     struct conv2d_shape s = {0};
     struct space *space = space_new(arena);
-    conv2d_wgmma_shape(workload, &s);
+    conv2d_half_shape(workload, &s);
     int64_t steps = steps_of(&s);
     choose_pixels(space, &s, target);
     space_choice(space, "tile_c", channels, s.k > 128 ? 3 : s.k > 64 ? 2 : 1);
@@ -143,7 +125,7 @@ static struct space *make_space(const struct workload *workload, const struct ta
 /* The best by the estimate, with the shape as constants; the first of equals. */
 static int64_t fallback(const struct workload *workload, const struct target *target, const struct space *space) {
     struct conv2d_shape s = {0};
-    conv2d_wgmma_shape(workload, &s);
+    conv2d_half_shape(workload, &s);
     int64_t best = space->size - 1;
     double least = conv2d_wgmma_estimate(workload, target, space, best);
     for (int64_t i = is_narrow(&s) ? 0 : space->size / 2; i < space->size; i++) {
@@ -205,7 +187,7 @@ struct conv2d_wgmma conv2d_wgmma_of(const struct workload *workload, const struc
                              .stays = space_value(space, index, "stays", 0),
                              .constants = space_value(space, index, "shapes", 0) == CONSTANTS};
     const struct conv2d_shape *s = &t.shape;
-    conv2d_wgmma_shape(workload, &t.shape);
+    conv2d_half_shape(workload, &t.shape);
     t.pixels = s->n * s->oh * s->ow;
     t.narrow = narrow_of(s);
     t.padded_h = padded_h_of(s);

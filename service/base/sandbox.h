@@ -18,7 +18,8 @@
 
 enum sandbox {
     SANDBOX_NONE,
-    SANDBOX_DRIVER, /* sockets within this host stay: a device's driver may talk to its daemons and to the kernel */
+    SANDBOX_DRIVER, /* for a device's driver, which may talk to its daemons and to the kernel: sockets within this host
+                     * stay. No GPU's driver was tried in it yet, so theirs run in none. */
     SANDBOX_STRICT, /* no sockets at all */
 };
 

@@ -192,4 +192,4 @@ ok "the worker ends well" [ $? -eq 0 ]
 worker_pid=
 ok "no uploads are left" [ -z "$(ls "$work/data/uploads" 2>/dev/null)" ]
 stop_server
-ok "nothing of the killed is left" [ -z "$(ls -d "$work"/*/code/tmp-* "$work"/*/work/* 2>/dev/null)" ]
+ok "nothing of the killed is left" [ -z "$(find "$work" -mindepth 3 -maxdepth 3 -regex '.*/\(code/tmp-\|work/\)[^/]*')" ]
