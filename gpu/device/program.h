@@ -41,7 +41,8 @@ struct launch {
     unsigned block[3];
     unsigned shared_bytes; /* dynamic shared memory */
     bool early;            /* may begin before the launch ahead has ended: the kernel itself waits (griddepcontrol.wait)
-                            * before it writes anything or reads what a run writes; prepared data it may read */
+                            * before it writes anything or reads what a run writes; prepared data and weights it may
+                            * read */
 };
 
 struct program {

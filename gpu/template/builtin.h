@@ -16,8 +16,12 @@ extern const struct template conv2d_mma_cuda;
 extern const struct template conv2d_simt_cuda;
 extern const struct template conv2d_wgmma_cuda;
 extern const struct template cudnn_cuda;
+extern const struct template dense_cuda;
 extern const struct template depthwise_cpu;
+extern const struct template depthwise_cuda;
 extern const struct template plain_cpu;
 extern const struct template plain_cuda;
+extern const struct template pool_cuda;
+extern const struct template reduce_cuda;
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * conv2d_mma_cuda.c: the space of conv2d_mma.cu: the CTA's tile, its warps and how they share the tile and the sum over
  * k, the stages, how far the sum is split over CTAs, and whether the shape is in the source or in the arguments. Serves
- * convolutions of FP16 in NHWC; groups only where each fills the tensor core's tiles.
+ * convolutions of FP16 in NHWC, and dense layers; groups only where each fills the tensor core's tiles.
  *
  * Which side of the mma the pixels are on follows from the tile: sixteens go on the M side; 8, 24, 40 or 56 pixels only
  * on the N side, which comes in eights. A tile of 56 fits the images of most networks: 7², 14², 28² and 56² are 0.875,

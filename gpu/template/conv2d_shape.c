@@ -113,7 +113,7 @@ void conv2d_add_args(const struct conv2d_shape *shape, struct launch *launch) {
 }
 
 static bool is_half_nhwc(const struct operand *operand) {
-    return operand->dtype == DTYPE_F16 && operand->layout == LAYOUT_NHWC;
+    return operand->dtype == DTYPE_F16 && is_nhwc(operand);
 }
 
 static bool types_fit(const struct workload *workload, const struct conv2d_shape *s) {
@@ -124,7 +124,7 @@ static bool types_fit(const struct workload *workload, const struct conv2d_shape
 }
 
 bool conv2d_half_shape(const struct workload *workload, struct conv2d_shape *ret) {
-    if (workload->op != OP_CONV || !conv2d_shape_of_any(workload, ret) || !types_fit(workload, ret))
+    if (!conv2d_shape_of_any(workload, ret) || !types_fit(workload, ret))
         return false;
     conv2d_shape_flatten(ret);
     return true;

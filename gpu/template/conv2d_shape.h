@@ -28,7 +28,8 @@ bool conv2d_shape_of_any(const struct workload *workload, struct conv2d_shape *r
 /* Makes one row of an image's pixels (NHWC: of all images') where the convolution does not tell pixels from one another
  * (1×1, stride 1, no pads). */
 void conv2d_shape_flatten(struct conv2d_shape *shape);
-/* Of a convolution of FP16 in NHWC whose bias, where there is one, is FP32 or FP16; flattened. False for all others. */
+/* Of a convolution of FP16 in NHWC, or a dense layer, whose bias, where there is one, is FP32 or FP16; flattened. False
+ * for all others. */
 bool conv2d_half_shape(const struct workload *workload, struct conv2d_shape *ret);
 
 /* Appends the arguments that run-time kernels begin with: input, output, then bias and residual where there are. */

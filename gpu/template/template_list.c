@@ -5,10 +5,14 @@
 
 const struct template *const template_builtin[] = {
     &conv2d_direct_cpu,
+    &dense_cuda,
     &conv2d_wgmma_cuda,
     &conv2d_mma_cuda,
     &conv2d_simt_cuda,
     &depthwise_cpu,
+    &depthwise_cuda,
+    &reduce_cuda,
+    &pool_cuda,
     /* a library's */
     &cudnn_cuda,
     /* AutoTVM's, by name */

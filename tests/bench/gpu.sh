@@ -8,6 +8,7 @@
 #                                     OUT=DIR keeps the jobs' answers there
 set -eu
 
+here=$(dirname "$0")
 program=$1
 trials=${2:-100}
 work=$(mktemp -d "${TMPDIR:-/tmp}/warptune-bench-gpu.XXXXXX")

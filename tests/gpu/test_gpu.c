@@ -499,6 +499,11 @@ static void test_circumstances(struct measurer *measurer, struct tally *tally) {
     ") -> " dtype ":" layout ":" #n "x" #k "x" #oh "x" #oh " {stride=" #s "x" #s ", dilation=1x1, pad=" #p "x" #p     \
     "x" #p "x" #p ", groups=1} bias act=relu"
 
+#define DEPTHWISE(dtype, n, c, h, r, s, oh, p, layout)                                                            \
+    "conv2d(" dtype ":" layout ":" #n "x" #c "x" #h "x" #h ", " dtype ":row:" #c "x1x" #r "x" #r ", f32:row:" #c  \
+    ") -> " dtype ":" layout ":" #n "x" #c "x" #oh "x" #oh " {stride=" #s "x" #s ", dilation=1x1, pad=" #p "x" #p \
+    "x" #p "x" #p ", groups=" #c "} bias act=clip:0:6"
+
 static const char *const tuned_keys[] = {
     CONV(1, 3, 224, 64, 7, 2, 112, 3, "nhwc"),
     CONV(1, 64, 56, 64, 3, 1, 56, 1, "nhwc"),
@@ -545,6 +550,37 @@ static const char *const tuned_keys[] = {
     "dense(f32:row:64x48, f32:row:64x48, f32:row:64, f32:row:64x64) -> f32:row:64x64 bias residual act=relu",
     "dense(f32:row:1x512, f32:row:1000x512, f32:row:1000) -> f32:row:1x1000 bias",
     "dense(f32:row:32x2048, f32:row:1000x2048, f32:row:1000) -> f32:row:32x1000 bias",
+    /* MobileNet-v2's depthwise layers, and others */
+    DEPTHWISE("f16", 1, 32, 112, 3, 1, 112, 1, "nhwc"),
+    DEPTHWISE("f16", 1, 96, 112, 3, 2, 56, 1, "nhwc"),
+    DEPTHWISE("f16", 1, 144, 56, 3, 1, 56, 1, "nhwc"),
+    DEPTHWISE("f16", 1, 384, 14, 3, 1, 14, 1, "nhwc"),
+    DEPTHWISE("f16", 1, 960, 7, 3, 1, 7, 1, "nhwc"),
+    DEPTHWISE("f16", 32, 32, 112, 3, 1, 112, 1, "nhwc"),
+    DEPTHWISE("f32", 1, 960, 7, 3, 1, 7, 1, "nhwc"),
+    DEPTHWISE("f16", 2, 33, 19, 5, 2, 10, 2, "nhwc"),
+    DEPTHWISE("f16", 1, 64, 28, 31, 1, 28, 15, "nhwc"),
+    DEPTHWISE("f32", 2, 33, 19, 5, 2, 10, 2, "row"),
+    "conv2d(f16:nhwc:1x24x20x20, f16:row:48x1x3x3, f16:row:48, f16:nhwc:1x48x20x20) -> f16:nhwc:1x48x20x20 "
+    "{stride=1x1, dilation=2x2, pad=2x2x2x2, groups=24} bias residual act=silu",
+    "dense(f16:row:1x512, f16:row:1000x512, f32:row:1000) -> f16:row:1x1000 bias",
+    "dense(f16:row:1x25088, f16:row:4096x25088, f32:row:4096) -> f16:row:1x4096 bias act=relu",
+    "dense(f16:row:8x4096, f16:row:1000x4096, f16:row:1000, f16:row:8x1000) -> f16:row:8x1000 bias residual",
+    "dense(f16:row:32x2048, f16:row:1000x2048, f32:row:1000) -> f16:row:32x1000 bias",
+    "dense(f16:row:3x75, f16:row:110x75) -> f16:row:3x110 act=relu",
+    "dense(f32:row:5x1023, f32:row:77x1023, f32:row:77) -> f32:row:5x77 bias",
+    "pool(f16:nhwc:1x64x112x112) -> f16:nhwc:1x64x56x56 "
+    "{kind=max, kernel=3x3, stride=2x2, dilation=1x1, pad=1x1x1x1, count_include_pad=0}",
+    "pool(f16:nhwc:1x64x224x224) -> f16:nhwc:1x64x112x112 "
+    "{kind=max, kernel=2x2, stride=2x2, dilation=1x1, pad=0x0x0x0, count_include_pad=0}",
+    "pool(f32:row:1x192x35x35) -> f32:row:1x192x35x35 "
+    "{kind=average, kernel=3x3, stride=1x1, dilation=1x1, pad=1x1x1x1, count_include_pad=1}",
+    "reduce(f16:nhwc:1x512x7x7) -> f16:nhwc:1x512x1x1 {kind=mean, axes=12}",
+    "reduce(f16:nhwc:32x1280x7x7) -> f16:nhwc:32x1280x1x1 {kind=mean, axes=12}",
+    "reduce(f32:row:2x513x7x7) -> f32:row:2x513x1x1 {kind=mean, axes=12}",
+    "softmax(f16:row:1x1000) -> f16:row:1x1000 {axis=1, log=0}",
+    "softmax(f32:row:3x3001) -> f32:row:3x3001 {axis=1, log=1}",
+    "softmax(f32:row:2x21x33x31) -> f32:row:2x21x33x31 {axis=1, log=0}",
 };
 
 /* The fallback and random others, n in all. */

@@ -21,6 +21,12 @@
 
 EMBED(cuda_warps_source, "tests/unit/cuda_warps.cpp");
 
+/* What a test defines for another kernel: the instructions that the emulator has not (WARPS_MORE), the launches where
+ * they do not follow from the entries' names (WARPS_LAUNCHES). */
+#ifndef WARPS_MORE
+#define WARPS_MORE ""
+#endif
+
 /* Launches by name; those of the program's second kernel only where there is one. */
 struct warps_code {
     void *library;
@@ -37,12 +43,17 @@ static inline void warps_cut(const char *source, const char *from, const char *t
 /* What runs may be in clusters, where the entry is named after the template alone. */
 static inline void warps_text(const struct program *program, struct buf *ret) {
     buf_puts(ret, cuda_warps_source);
+    buf_puts(ret, WARPS_MORE);
     warps_cut(program->source, "/* ---- instructions ---- */", "/* ---- tiles ---- */", ret);
+#ifdef WARPS_LAUNCHES
+    buf_puts(ret, WARPS_LAUNCHES);
+#else
     for (int i = 0; i < program->n_prepare; i++)
         buf_printf(ret, "\nLAUNCH(%s, 1)\n", program->prepare[i].entry);
     for (int i = 0; i < program->n_run; i++)
         buf_printf(ret, "\nLAUNCH(%s, %s)\n", program->run[i].entry,
                    strchr(strchr(program->run[i].entry, '_') + 1, '_') ? "1" : "CLUSTER");
+#endif
 }
 
 /* False where there is no clang. */

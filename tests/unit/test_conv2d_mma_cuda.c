@@ -164,7 +164,7 @@ Test(conv2d_mma_cuda, serves_convolutions_of_halfs_in_nhwc_only) {
     cr_assert_not(served("conv2d(f16:row:1x64x8x8, f16:row:64x64x3x3) -> f16:row:1x64x8x8 "
                          "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1}",
                          "sm_90a"));
-    cr_assert_not(served("dense(f16:row:3x75, f16:row:110x75) -> f16:row:3x110", "sm_90a"));
+    cr_assert(served("dense(f16:row:3x75, f16:row:110x75) -> f16:row:3x110", "sm_90a"));
     cr_assert_not(served(CONV, "x86-64-v3"));
 }
 
@@ -599,6 +599,25 @@ Test(conv2d_mma_cuda, a_warp_may_have_an_odd_number_of_blocks) {
     };
     const struct tiling tiling = {16, 32, 32, 4, 1, 3, 1, 0};
     check_family("sm_90a", &tiling, family, (int)ARRAY_COUNT(family));
+}
+
+/* The same source, so whatever else is known of convolutions holds. */
+Test(conv2d_mma_cuda, a_dense_layer_is_a_convolution_of_images_of_one_pixel) {
+    struct subject dense = subject_of("dense(f16:row:20x100, f16:row:36x100, f16:row:36, f16:row:20x36) "
+                                      "-> f16:row:20x36 bias residual act=relu",
+                                      "sm_90a");
+    struct subject conv =
+        subject_of("conv2d(f16:nhwc:20x100x1x1, f16:row:36x100x1x1, f16:row:36, f16:nhwc:20x36x1x1) "
+                   "-> f16:nhwc:20x36x1x1 {stride=1x1, dilation=1x1, pad=0x0x0x0, groups=1} bias residual act=relu",
+                   "sm_90a");
+    struct warps_code code;
+    struct program *program = render(&dense, fallback(&dense));
+    cr_assert_str_eq(program->source, render(&conv, fallback(&conv))->source);
+    compile_for_host(program, &code);
+    execute(&code, &conv, program, "a dense layer");
+    dlclose(code.library);
+    arena_free(dense.arena);
+    arena_free(conv.arena);
 }
 
 /* ---- compiling ---- */
