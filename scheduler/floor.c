@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "service/model/narrow.h"
+
 #define CUDA_KERNEL_S 2e-6 /* a kernel that does anything at all */
 #define WINOGRAD_TILE 4.0  /* the largest of Winograd's output tiles that keeps float's precision */
 
@@ -20,13 +22,15 @@ static double winograd_gain(const struct workload *workload) {
     return gain;
 }
 
-/* How many times FP32's rate the matrix units of any device do f16's at. */
-#define CUDA_HALF_GAIN 16
-#define CPU_HALF_GAIN 2
+/* How many times FP32's rate the matrix units of any device do f16's and bf16's at, or TF32's. */
+#define CUDA_NARROW_GAIN 16
+#define CUDA_TF32_GAIN 8
+#define CPU_NARROW_GAIN 2
 
-static double half_gain(const struct workload *workload, bool cuda) {
-    bool half = workload->in[0].dtype == DTYPE_F16;
-    return !half ? 1 : cuda ? CUDA_HALF_GAIN : CPU_HALF_GAIN;
+static double matrix_gain(const struct workload *workload, bool cuda) {
+    if (dtype_is_narrow(workload->in[0].dtype))
+        return cuda ? CUDA_NARROW_GAIN : CPU_NARROW_GAIN;
+    return workload->tf32 && cuda ? CUDA_TF32_GAIN : 1;
 }
 
 double workload_floor_s(const struct workload *workload, const struct device_info *device) {
@@ -36,7 +40,7 @@ double workload_floor_s(const struct workload *workload, const struct device_inf
     if (workload->op == OP_CONV)
         flops /= winograd_gain(workload);
     if (device->peak_flops > 0)
-        floor_s = fmax(floor_s, flops / (device->peak_flops * half_gain(workload, cuda)));
+        floor_s = fmax(floor_s, flops / (device->peak_flops * matrix_gain(workload, cuda)));
     if (device->peak_bytes_per_s > 0)
         floor_s = fmax(floor_s, bytes / device->peak_bytes_per_s);
     return floor_s;

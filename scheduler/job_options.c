@@ -70,11 +70,12 @@ static int check_template(const char *name, struct error *error) {
 /* One that cannot serve any task, whatever the model, would be an option without effect. */
 static int check_template_precision(const struct job_options *options, struct error *error) {
     const struct template *named = *options->template ? template_find(template_builtin, options->template) : NULL;
-    unsigned dtype = DTYPE_BIT(precision_dtype(options->precision));
-    if (!named || named->dtypes & dtype)
+    unsigned dtypes = DTYPE_BIT(precision_dtype(options->precision));
+    dtypes |= options->precision == PRECISION_TF32 ? TF32_BIT : 0;
+    if (!named || named->dtypes & dtypes)
         return 0;
     char names[MOST_NAMES];
-    list_templates(dtype, names);
+    list_templates(dtypes, names);
     return error_set(error, ERROR_INVALID, "wrong-precision", "tuner.template",
                      "The template '%s' does not serve %s. Choose one of: %s.", named->name,
                      precision_name(options->precision), names);

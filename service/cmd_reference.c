@@ -17,9 +17,9 @@ static const char help[] =
     "ONNX\n"
     "TensorProto: what a compiled module's output is to be held against (`warptune run --expect Y.pb`). With "
     "precision\n"
-    "fp16 (the default is fp32) weights and activations are rounded as in a module of that precision, which shows "
-    "what\n"
-    "of the difference is the rounding's.";
+    "fp16, bf16 or tf32 (the default is fp32) weights and activations are rounded as in a module of that precision, "
+    "which\n"
+    "shows what of the difference is the rounding's.";
 
 enum { INPUT, BATCH, PRECISION, OUTPUT, HELP };
 

@@ -105,7 +105,8 @@ static int read_expected(struct bench *bench, enum numbers kind, struct error *e
         const struct guarded *out = &bench->sets[kind].out[i];
         if (bench->class->read(bench->device, bench->expected[kind][i], out->data, out->bytes, error) < 0)
             return -1;
-        bench->limit[kind][i] = numbers_limit(&bench->workload->out[i], kind, bench->expected[kind][i]);
+        bench->limit[kind][i] =
+            numbers_limit(&bench->workload->out[i], bench->workload->tf32, kind, bench->expected[kind][i]);
     }
     return 0;
 }

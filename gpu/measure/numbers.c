@@ -7,18 +7,24 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "service/base/half.h"
+#include "service/model/narrow.h"
 
-/* Relative to the largest expected magnitude, for 32 and 64-bit floating point, and for 16-bit. */
+/* Relative to the largest expected magnitude, for 32 and 64-bit floating point, and for the others. */
 static const double tolerances[] = {[NUMBERS_INTEGERS] = 1e-5, [NUMBERS_UNIFORM] = 1e-4};
 static const double half_tolerances[] = {[NUMBERS_INTEGERS] = 0x1p-10, [NUMBERS_UNIFORM] = 2e-3};
+static const double bfloat_tolerances[] = {[NUMBERS_INTEGERS] = 0x1p-7, [NUMBERS_UNIFORM] = 0x2p-7};
+static const double tf32_tolerances[] = {[NUMBERS_INTEGERS] = 1e-5, [NUMBERS_UNIFORM] = 1e-3};
 
-/* Of the products of a sum, those that are not 0 where the weights are f16; shorter sums have no zeros but by chance.
- */
+/* Of the products of a sum, those that are not 0 where the weights are f16 or bf16; shorter sums have no zeros but by
+ * chance. */
 #define HALF_TERMS 256
+#define BFLOAT_TERMS 32
 
 enum { BLOCK = 1024, MANY_BLOCKS = 256 }; /* elements compared at once; blocks worth waking threads for */
-enum { FINITE_16 = 0xbfff };              /* bits of a bfloat16 that is no infinity */
+
+static bool is_real(enum dtype dtype) {
+    return dtype == DTYPE_F32 || dtype == DTYPE_F64 || dtype_is_narrow(dtype);
+}
 
 /* A pseudo-random number for element `i`. */
 static uint64_t mix(uint64_t seed, uint64_t i) {
@@ -66,9 +72,10 @@ static int64_t terms_of_sum(const struct workload *workload) {
 
 /* One in how many of an input's numbers is kept, the others being 0. */
 static uint64_t sparseness(const struct workload *workload, int input) {
-    if (input != 1 || workload->in[1].dtype != DTYPE_F16)
+    if (input != 1 || !dtype_is_narrow(workload->in[1].dtype))
         return 1;
-    return (uint64_t)((terms_of_sum(workload) + HALF_TERMS - 1) / HALF_TERMS);
+    int64_t terms = workload->in[1].dtype == DTYPE_F16 ? HALF_TERMS : BFLOAT_TERMS;
+    return (uint64_t)((terms_of_sum(workload) + terms - 1) / terms);
 }
 
 static void store(enum dtype dtype, void *data, int64_t i, double value) {
@@ -80,10 +87,8 @@ static void store(enum dtype dtype, void *data, int64_t i, double value) {
         ((double *)data)[i] = value;
         return;
     case DTYPE_F16:
-        ((uint16_t *)data)[i] = half_from_float((float)value);
-        return;
     case DTYPE_BF16:
-        ((uint16_t *)data)[i] = (uint16_t)value;
+        ((uint16_t *)data)[i] = narrow_from_float(dtype, (float)value);
         return;
     case DTYPE_I32:
         ((int32_t *)data)[i] = (int32_t)value;
@@ -103,15 +108,12 @@ void numbers_fill(const struct workload *workload, int input, enum numbers kind,
     const uint64_t seed = (uint64_t)input << 40 | (uint64_t)kind << 56;
     const int64_t n = shape_count(&operand->shape);
     const uint64_t count = (uint64_t)(range.count > 0 ? range.count : 1);
-    const bool uniform = kind == NUMBERS_UNIFORM &&
-                         (operand->dtype == DTYPE_F32 || operand->dtype == DTYPE_F64 || operand->dtype == DTYPE_F16);
-    const bool pattern = operand->dtype == DTYPE_BF16;
+    const bool uniform = kind == NUMBERS_UNIFORM && is_real(operand->dtype);
     const uint64_t sparse = uniform ? 1 : sparseness(workload, input);
     for (int64_t i = 0; i < n; i++) {
         uint64_t bits = mix(seed, (uint64_t)i);
-        double value = uniform   ? (double)(bits >> 11) * 0x1p-52 - 1
-                       : pattern ? (double)(bits & FINITE_16)
-                                 : (double)(range.first + (int64_t)((bits >> 33) % count));
+        double value =
+            uniform ? (double)(bits >> 11) * 0x1p-52 - 1 : (double)(range.first + (int64_t)((bits >> 33) % count));
         if (sparse > 1 && (bits & 0xffff) % sparse != 0)
             value = 0;
         store(operand->dtype, ret_data, i, value);
@@ -125,9 +127,8 @@ static double value_at(enum dtype dtype, const void *data, int64_t i) {
     case DTYPE_F64:
         return ((const double *)data)[i];
     case DTYPE_F16:
-        return half_to_float(((const uint16_t *)data)[i]);
     case DTYPE_BF16:
-        return ((const uint16_t *)data)[i];
+        return narrow_to_float(dtype, ((const uint16_t *)data)[i]);
     case DTYPE_I32:
         return ((const int32_t *)data)[i];
     case DTYPE_I64:
@@ -192,9 +193,7 @@ static bool surely_near(const float *got, const float *expected, float strict) {
 static const float *block_of(enum dtype dtype, const void *data, int64_t b, float room[BLOCK]) {
     if (dtype == DTYPE_F32)
         return (const float *)data + b * BLOCK;
-    const uint16_t *halves = (const uint16_t *)data + b * BLOCK;
-    for (int i = 0; i < BLOCK; i++)
-        room[i] = half_to_float(halves[i]);
+    narrow_widen(dtype, (const uint16_t *)data + b * BLOCK, BLOCK, room);
     return room;
 }
 
@@ -204,7 +203,7 @@ static bool block_surely_near(enum dtype dtype, const void *got, const void *exp
 }
 
 static bool has_blocks(enum dtype dtype) {
-    return dtype == DTYPE_F32 || dtype == DTYPE_F16;
+    return dtype == DTYPE_F32 || dtype_is_narrow(dtype);
 }
 
 /* Looks at elements [begin, end) one by one. */
@@ -269,10 +268,22 @@ static struct findings compare(const struct operand *operand, double limit, cons
     return found;
 }
 
-double numbers_limit(const struct operand *operand, enum numbers kind, const void *expected) {
-    bool half = operand->dtype == DTYPE_F16, real = operand->dtype == DTYPE_F32 || operand->dtype == DTYPE_F64;
-    double tolerance = half ? half_tolerances[kind] : tolerances[kind];
-    return half || real ? tolerance * largest_finite(operand->dtype, expected, shape_count(&operand->shape)) : 0;
+static double tolerance_of(enum dtype dtype, bool tf32, enum numbers kind) {
+    switch (dtype) {
+    case DTYPE_F16:
+        return half_tolerances[kind];
+    case DTYPE_BF16:
+        return bfloat_tolerances[kind];
+    default:
+        return tf32 ? tf32_tolerances[kind] : tolerances[kind];
+    }
+}
+
+double numbers_limit(const struct operand *operand, bool tf32, enum numbers kind, const void *expected) {
+    if (!is_real(operand->dtype))
+        return 0;
+    return tolerance_of(operand->dtype, tf32, kind) *
+           largest_finite(operand->dtype, expected, shape_count(&operand->shape));
 }
 
 bool numbers_agree_within(const struct operand *operand, double limit, const void *got, const void *expected,
@@ -292,5 +303,5 @@ bool numbers_agree_within(const struct operand *operand, double limit, const voi
 
 bool numbers_agree(const struct operand *operand, enum numbers kind, const void *got, const void *expected, char *text,
                    size_t size) {
-    return numbers_agree_within(operand, numbers_limit(operand, kind, expected), got, expected, text, size);
+    return numbers_agree_within(operand, numbers_limit(operand, false, kind, expected), got, expected, text, size);
 }

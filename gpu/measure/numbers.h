@@ -5,12 +5,15 @@
  * Small integers make every sum exact whatever its order (the products of a sum add up to less than 2^24), so a wrong
  * index shows as a wrong number; uniform numbers in [-1, 1) show what integers hide.
  *
- * An f16 output tells integers apart up to 2048 only. Therefore where the weights are f16 and a sum is long, most of
- * them are 0: about 256 products of a sum are not, so that sums stay within some hundreds, where even a difference of 1
- * is more than the tolerance of f16: one unit in the last place of the largest number, 1/1024, for integers (a kernel
- * sums in f32 and rounds once; an activation's own rounding may tip the last place) and 2/1000 for uniform numbers.
+ * An f16 output tells integers apart up to 2048 only, a bf16 one up to 256. Therefore where the weights are of these
+ * types and a sum is long, most of them are 0. With f16 about 256 products of a sum are not, so that sums stay within
+ * some hundreds, where even a difference of 1 is more than the tolerance: one unit in the last place of the largest
+ * number, 1/1024, for integers (a kernel sums in f32 and rounds once; an activation's own rounding may tip the last
+ * place) and 2/1000, about two units, for uniform numbers. With bf16, whose unit is eight times that, about 32 are not
+ * 0, sums stay below 128, and the tolerances are 1/128 and 2/128.
  *
- * bf16 operands are only moved so far: they are filled with patterns and compared bit by bit.
+ * Where the factors may be TF32, small integers are exact as well; uniform numbers are rounded by some kernels, by at
+ * most 1/2048 of each factor, and their sums have to be within a thousandth of the largest.
  */
 #ifndef WARPTUNE_MEASURE_NUMBERS_H
 #define WARPTUNE_MEASURE_NUMBERS_H
@@ -31,11 +34,12 @@ void numbers_fill(const struct workload *workload, int input, enum numbers kind,
  */
 bool numbers_agree(const struct operand *operand, enum numbers kind, const void *got, const void *expected, char *text,
                    size_t size);
-/* The same in two parts, for expected numbers that are compared with more than once: the limit first. */
-double numbers_limit(const struct operand *operand, enum numbers kind, const void *expected);
+/* The same in two parts, for expected numbers that are compared with more than once: the limit first. `tf32`: they are
+ * results of factors that may be TF32. */
+double numbers_limit(const struct operand *operand, bool tf32, enum numbers kind, const void *expected);
 /*
- * A quick look, by the pool's threads (NULL: by the caller's own), which knows f32 and f16 only: true when they surely
- * agree; false says nothing.
+ * A quick look, by the pool's threads (NULL: by the caller's own), which knows f32, f16 and bf16 only: true when they
+ * surely agree; false says nothing.
  */
 bool numbers_surely_agree(struct pool *pool, const struct operand *operand, double limit, const void *got,
                           const void *expected);

@@ -143,7 +143,7 @@ static int request_from_json(struct json_object *object, struct arena *arena, st
     if (json_read_string(object, "model", JSON_REQUIRED, MOST_PATH, &ret->model_path, error) < 0 ||
         json_read_int(object, "batch", JSON_REQUIRED, 0, INT32_MAX, &ret->batch, error) < 0 ||
         json_read_object(object, "target", JSON_REQUIRED, &target, error) < 0 ||
-        json_read_int(object, "precision", JSON_REQUIRED, PRECISION_FP32, PRECISION_FP16, &precision, error) < 0 ||
+        json_read_int(object, "precision", JSON_REQUIRED, 0, PRECISION_COUNT - 1, &precision, error) < 0 ||
         json_read_int(object, "layout", JSON_REQUIRED, LAYOUT_ROW, LAYOUT_NHWC, &layout, error) < 0 ||
         json_read_array(object, "choices", JSON_REQUIRED, &choices, error) < 0 ||
         json_read_string(object, "cache_dir", JSON_REQUIRED, MOST_PATH, &ret->cache_dir, error) < 0 ||

@@ -39,7 +39,7 @@ INLINE float float_of(half_bits half) {
 #endif
 
 #if HALF
-INLINE half_bits half_of(float value) {
+INLINE half_bits element_of(float value) {
     half_bits half;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
     return half;
@@ -127,9 +127,9 @@ INLINE struct vector vector_of(const float (&value)[VEC]) {
 #pragma unroll
     for (int i = 0; i < WORDS; i++) {
 #if HALF && VEC > 1
-        v.word[i] = half_of(value[2 * i]) | (unsigned)half_of(value[2 * i + 1]) << 16;
+        v.word[i] = element_of(value[2 * i]) | (unsigned)element_of(value[2 * i + 1]) << 16;
 #elif HALF
-        v.word[i] = half_of(value[i]);
+        v.word[i] = element_of(value[i]);
 #else
         v.word[i] = (unsigned)__float_as_int(value[i]);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * conv2d_mma: convolution of half-precision NHWC tensors on the tensor cores, with sums in FP32, as an implicit matrix
- * product:
+ * conv2d_mma: convolution of NHWC tensors of FP16, BF16 or FP32 (as TF32) on the tensor cores, with sums in FP32, as an
+ * implicit matrix product:
  *
  *     output[pixel, channel] = sum over k of  patch[pixel, k] × weight[channel, k],
  *     k = (block of input channels, tap, input channel of the block)
@@ -9,12 +9,18 @@
  *   grid     x: tiles of BP pixels (of all images)   y: tiles of BC output channels of a group   z: groups × parts
  *   cluster  the CLUSTER parts of one tile's sum over k
  *   CTA      BP × BC outputs, K walked in steps of BK; WP × WC warps, SLICES times
- *   warp     BP/WP × BC/WC sums, of every SLICES-th 16 of the k of a step; mma of 16 × 8 × 16
+ *   warp     BP/WP × BC/WC sums, of every SLICES-th 32 bytes of k of a step: one mma, of 16 × 8 × 16, or × 8 in TF32
  *
- * Both tiles lie in shared memory with k innermost, as rows of BK halfs; 16-byte chunks of a row are permuted by the
+ * Both tiles lie in shared memory with k innermost, as rows of BK elements; 16-byte chunks of a row are permuted by the
  * row's number (XOR), so that both the copies into it and ldmatrix touch all banks once. So either tile can be the
- * mma's M side, in sixteens, or its N side, in eights: SWAP puts the channels on M, for tiles like 56 pixels. A step
- * reads 2·BK·(BP + BC) bytes for 2·BK·BP·BC FLOPs; STAGES steps are on their way or in use, with one barrier a step.
+ * mma's M side, in sixteens, or its N side, in eights: SWAP puts the channels on M, for tiles like 56 pixels. A step of
+ * halfs reads 2·BK·(BP + BC) bytes for 2·BK·BP·BC FLOPs; STAGES steps are on their way or in use, with one barrier a
+ * step.
+ *
+ * ldmatrix moves 4 bytes to each lane, whatever is in them: a pair of halfs, or one float. Which lanes have which of
+ * the 32 bytes of k is the same in the mma of either, so they differ in nothing but the number of elements. Floats are
+ * rounded to TF32, to the nearest: the weights when they are packed, the patches on their way from shared memory to the
+ * mma, which itself would only cut them off.
  *
  * Weights come packed: for each tile of channels and each step one block that is the image of shared memory, zero where
  * there are no weights, so a copy of them is one address and no checks. A chunk of the patch matrix is copied VEC
@@ -34,15 +40,19 @@
  *
  * The shape is a struct of ints: either constants, or arguments of the kernel, so that one compile serves every shape.
  *
- * In front of this text: struct shape, SHAPE_PARAMS (nothing, or «, int arg_h, …») and SHAPE_VALUES; the tiling; VEC,
- * FOURS (the output's channels come in fours), BLOCKED, TAPS (more than one), ASYNC, EARLY (the kernel may begin before
- * the one ahead has ended), CLUSTER (1: none), SPLIT, CONSTANTS, CHECK_COLUMNS (some tap may lie left or right of the
- * image); wt_act(), for activations that are more than bounds.
+ * In front of this text: struct shape, SHAPE_PARAMS (nothing, or «, int arg_h, …») and SHAPE_VALUES; the tiling; BF16 and
+ * TF32 (what the elements are; neither: halfs); VEC, FOURS (the output's channels come in fours), BLOCKED, TAPS (more
+ * than one), ASYNC, EARLY (the kernel may begin before the one ahead has ended), CLUSTER (1: none), SPLIT, CONSTANTS,
+ * CHECK_COLUMNS (some tap may lie left or right of the image); wt_act(), for activations that are more than bounds.
  */
 
 #define INLINE __device__ static __forceinline__
 
-typedef unsigned short half_bits;
+#if TF32
+typedef float element;
+#else
+typedef unsigned short element; /* its bits */
+#endif
 
 /* ---- instructions ---- */
 
@@ -81,7 +91,7 @@ INLINE float4 load_shared(unsigned from) {
     return value;
 }
 
-/* Four 8 × 8 matrices of halfs: lane l gives the address of row l % 8 of matrix l / 8. */
+/* Four matrices of 8 rows of 16 bytes: lane l gives the address of row l % 8 of matrix l / 8, gets 4 bytes of each. */
 INLINE void load_matrices(unsigned from, unsigned (&matrix)[4]) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
@@ -89,11 +99,18 @@ INLINE void load_matrices(unsigned from, unsigned (&matrix)[4]) {
                  : "memory");
 }
 
-/* sum[16][8] += a[16][16] × b[16][8] */
+#if BF16
+#define MMA "m16n8k16.row.col.f32.bf16.bf16.f32"
+#elif TF32
+#define MMA "m16n8k8.row.col.f32.tf32.tf32.f32"
+#else
+#define MMA "m16n8k16.row.col.f32.f16.f16.f32"
+#endif
+
+/* sum[16][8] += a[16][16] × b[16][8]; in TF32 a[16][8] × b[8][8] */
 INLINE void multiply(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 #if ASYNC
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
+    asm("mma.sync.aligned." MMA " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
@@ -104,17 +121,51 @@ INLINE void multiply(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b
 #endif
 }
 
-INLINE float float_of(half_bits half) {
+#if BF16
+INLINE float float_of(element bfloat) {
+    return __uint_as_float((unsigned)bfloat << 16);
+}
+
+INLINE element element_of(float value) {
+    element bfloat;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bfloat) : "f"(value));
+    return bfloat;
+}
+#elif TF32
+#if SPLIT || !FOURS
+INLINE float float_of(element value) {
+    return value;
+}
+#endif
+
+INLINE element element_of(float value) {
+    return value;
+}
+
+/* Of a float's bits; NaN stays one. Which of two equally near ones it is does not matter: «rn» is one instruction from
+ * sm_90 on, «rna» four. */
+INLINE unsigned rounded(unsigned bits) {
+    unsigned tf32;
+#if __CUDA_ARCH__ >= 900
+    asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(tf32) : "f"(__uint_as_float(bits)));
+#else
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(tf32) : "f"(__uint_as_float(bits)));
+#endif
+    return tf32;
+}
+#else
+INLINE float float_of(element half) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
     return value;
 }
 
-INLINE half_bits half_of(float value) {
-    half_bits half;
+INLINE element element_of(float value) {
+    element half;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
     return half;
 }
+#endif
 
 #if ASYNC
 /* Copies 4, 8 or 16 bytes from global memory, or zeros without reading; sixteen past L1 unless CACHED. */
@@ -175,8 +226,10 @@ INLINE float4 load_cluster(unsigned from, int rank) {
 
 /* ---- tiles ---- */
 
-#define CHUNKS (BK / 8) /* of 8 halfs, 16 bytes, in a row of a tile */
-#define ROW_BYTES (BK * 2)
+#define ELEMENT_BYTES (TF32 ? 4 : 2)
+#define ROW_BYTES (BK * ELEMENT_BYTES)
+#define CHUNKS (ROW_BYTES / 16) /* in a row of a tile */
+#define IN_CHUNK (16 / ELEMENT_BYTES)
 #define PATCH_BYTES (BP * ROW_BYTES)
 #define WEIGHT_BYTES (BC * ROW_BYTES)
 #define STAGE_BYTES (PATCH_BYTES + WEIGHT_BYTES)
@@ -193,7 +246,7 @@ INLINE float4 load_cluster(unsigned from, int rank) {
 #define WEIGHT_LOADS ((WEIGHT_CHUNKS + THREADS - 1) / THREADS)
 #define IN_TILE(i, chunks) ((chunks) % THREADS == 0 || (int)threadIdx.x + (i) * THREADS < (chunks))
 
-#define PIECE (VEC > 1 ? VEC : 4) /* halfs of a chunk with one address and one check */
+#define PIECE (VEC > 1 ? VEC : 4) /* elements of a chunk with one address and one check */
 #define PATCH_ASYNC (ASYNC && VEC > 1)
 #define PATCH_HELD (PATCH_ASYNC ? 1 : PATCH_LOADS) /* chunks in registers on their way */
 #define WEIGHT_HELD (ASYNC ? 1 : WEIGHT_LOADS)
@@ -208,7 +261,7 @@ INLINE float4 load_cluster(unsigned from, int rank) {
 /* s.flags */
 #define HAS_BIAS 1
 #define HAS_RESIDUAL 2
-#define HALF_BIAS 4
+#define HALF_BIAS 4 /* of elements, not floats */
 
 #define BLOCK (BLOCKED ? BK : s.depth) /* channels of a block */
 
@@ -287,10 +340,15 @@ INLINE bool patch_at(const struct shape &s, const struct corner &corner, const s
 
 #if !PATCH_ASYNC
 /* PIECE neighbours of the patch matrix, into their place in a chunk that was zero. `channels`: how many there are. */
-INLINE void take_patch(const half_bits *from, bool real, int channels, int piece, uint4 &chunk) {
+INLINE void take_patch(const element *from, bool real, int channels, int piece, uint4 &chunk) {
     if (!real)
         return;
-#if VEC == 8
+#if TF32
+    chunk.x = __float_as_uint(from[0]);
+    chunk.y = channels > 1 ? __float_as_uint(from[1]) : 0;
+    chunk.z = channels > 2 ? __float_as_uint(from[2]) : 0;
+    chunk.w = channels > 3 ? __float_as_uint(from[3]) : 0;
+#elif VEC == 8
     chunk = *(const uint4 *)from;
 #elif VEC == 2
     (piece == 0 ? chunk.x : piece == 1 ? chunk.y : piece == 2 ? chunk.z : chunk.w) = *(const unsigned *)from;
@@ -309,21 +367,21 @@ INLINE void take_patch(const half_bits *from, bool real, int channels, int piece
 #endif
 
 /* One chunk of a pixel's patch, from k on: on its way to shared memory, or in registers. */
-INLINE void fetch_chunk(const struct shape &s, const half_bits *__restrict__ x, const struct corner &corner,
+INLINE void fetch_chunk(const struct shape &s, const element *__restrict__ x, const struct corner &corner,
                         struct digits k, unsigned to, uint4 &held) {
     int offset;
 #if !PATCH_ASYNC
     held = make_uint4(0, 0, 0, 0);
 #endif
 #pragma unroll
-    for (int piece = 0; piece < 8 / PIECE; piece++) {
+    for (int piece = 0; piece < IN_CHUNK / PIECE; piece++) {
         const bool real = patch_at(s, corner, k, offset);
 #if PATCH_ASYNC
-        copy_async<VEC * 2, TAPS>(to + piece * VEC * 2, x + offset, real);
+        copy_async<VEC * ELEMENT_BYTES, TAPS>(to + piece * VEC * ELEMENT_BYTES, x + offset, real);
 #else
         take_patch(x + offset, real, s.cg - k.before - k.channel, piece, held);
 #endif
-        if (PIECE < 8)
+        if (PIECE < IN_CHUNK)
             advance(s, k, PIECE, 0, 0);
     }
 }
@@ -331,9 +389,9 @@ INLINE void fetch_chunk(const struct shape &s, const half_bits *__restrict__ x, 
 /* A thread's part in bringing a step's tiles to shared memory. */
 struct walk {
     struct corner corners[PATCH_LOADS];
-    struct digits at;         /* of its column of the patch matrix, in the next step */
-    const half_bits *weights; /* its first chunk of the next step's block */
-    unsigned patch_to;        /* its first chunk in a stage */
+    struct digits at;       /* of its column of the patch matrix, in the next step */
+    const element *weights; /* its first chunk of the next step's block */
+    unsigned patch_to;      /* its first chunk in a stage */
     uint4 patch_held[PATCH_HELD], weight_held[WEIGHT_HELD];
 };
 
@@ -343,7 +401,7 @@ INLINE void fetch_weights(unsigned stage, struct walk &walk) {
     for (int i = 0; i < WEIGHT_LOADS; i++) {
         if (!IN_TILE(i, WEIGHT_CHUNKS))
             continue;
-        const half_bits *from = walk.weights + i * THREADS * 8;
+        const element *from = walk.weights + i * THREADS * IN_CHUNK;
 #if ASYNC
         copy_async<16, false>(stage + PATCH_BYTES + (threadIdx.x + i * THREADS) * 16, from, true);
 #else
@@ -353,7 +411,7 @@ INLINE void fetch_weights(unsigned stage, struct walk &walk) {
     walk.weights += BC * BK;
 }
 
-INLINE void fetch_patches(const struct shape &s, const half_bits *__restrict__ x, unsigned stage, struct walk &walk) {
+INLINE void fetch_patches(const struct shape &s, const element *__restrict__ x, unsigned stage, struct walk &walk) {
 #pragma unroll
     for (int i = 0; i < PATCH_LOADS; i++)
         if (IN_TILE(i, PATCH_CHUNKS))
@@ -379,20 +437,22 @@ INLINE void settle(unsigned stage, const struct walk &walk) {
 }
 
 /* Weights [K, C/g, R, S] to [group][tile of channels][step] blocks as shared memory has them: one thread an element. */
-extern "C" __global__ void conv2d_mma_pack(const half_bits *__restrict__ w,
-                                           half_bits *__restrict__ packed SHAPE_PARAMS) {
+extern "C" __global__ void conv2d_mma_pack(const element *__restrict__ w, element *__restrict__ packed SHAPE_PARAMS) {
     const struct shape s = {SHAPE_VALUES};
     const int steps = s.steps_each * s.parts + s.steps_over;
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= s.groups * s.tiles_c * steps * (BC * BK))
         return;
-    const int block = i / (BC * BK), chunk = i / 8 % (BC * CHUNKS), row = chunk / CHUNKS;
+    const int block = i / (BC * BK), chunk = i / IN_CHUNK % (BC * CHUNKS), row = chunk / CHUNKS;
     const int step = block % steps, tile = block / steps % s.tiles_c, group = block / steps / s.tiles_c;
-    const struct digits k = digits_of(s, step * BK + (chunk % CHUNKS ^ SWIZZLE(row)) * 8 + i % 8);
+    const struct digits k = digits_of(s, step * BK + (chunk % CHUNKS ^ SWIZZLE(row)) * IN_CHUNK + i % IN_CHUNK);
     const int channel = tile * BC + row;
-    half_bits weight = 0;
+    element weight = 0;
     if (k.before + k.channel < s.cg && channel < s.kg)
         weight = w[(((group * s.kg + channel) * s.cg + k.before + k.channel) * s.kh + k.row) * s.kw + k.column];
+#if TF32
+    weight = __uint_as_float(rounded(__float_as_uint(weight)));
+#endif
     packed[i] = weight;
 }
 
@@ -403,7 +463,7 @@ extern "C" __global__ void conv2d_mma_pack(const half_bits *__restrict__ w,
 #define BLOCKS_M ((SWAP ? TC : TP) / 16)
 #define BLOCKS_N ((SWAP ? TP : TC) / 8)
 
-/* A lane's addresses for ldmatrix, in a stage: the rows of its warp's first blocks, and its slice's first 16 of k. */
+/* A lane's addresses for ldmatrix, in a stage: of its warp's first blocks' rows, and its slice's first 32 bytes of k. */
 struct operands {
     unsigned m, n;
 };
@@ -422,14 +482,26 @@ INLINE unsigned next_stage(unsigned shared, unsigned stage) {
     return stage == shared + (STAGES - 1) * STAGE_BYTES ? shared : stage + STAGE_BYTES;
 }
 
-/* Rows of 16 lie in multiples of their size, so 16 of k further is another bit of the address. */
+/* Patches come as they are; weights are rounded already. */
+INLINE void round_patches(unsigned (&words)[4]) {
+#if TF32
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        words[e] = rounded(words[e]);
+#endif
+}
+
+/* Rows of 16 lie in multiples of their size, so 32 bytes of k further is another bit of the address. */
 INLINE void multiply_step(unsigned stage, const struct operands &at, float (&sum)[BLOCKS_M][BLOCKS_N][4]) {
 #pragma unroll
-    for (int k = 0; k < BK / 16; k += SLICES) {
+    for (int k = 0; k < ROW_BYTES / 32; k += SLICES) {
         unsigned m[BLOCKS_M][4], n[(BLOCKS_N + 1) / 2 * 2][2];
 #pragma unroll
-        for (int i = 0; i < BLOCKS_M; i++)
+        for (int i = 0; i < BLOCKS_M; i++) {
             load_matrices((stage + at.m + i * 16 * ROW_BYTES) ^ k * 32, m[i]);
+            if (!SWAP)
+                round_patches(m[i]);
+        }
 #pragma unroll
         for (int j = 0; j < BLOCKS_N; j += 2) {
             unsigned both[4];
@@ -437,6 +509,8 @@ INLINE void multiply_step(unsigned stage, const struct operands &at, float (&sum
             load_matrices((stage + at.n + (j + 1 < BLOCKS_N || threadIdx.x % 32 < 16 ? j : j - 1) * 8 * ROW_BYTES) ^
                               k * 32,
                           both);
+            if (SWAP)
+                round_patches(both);
             n[j][0] = both[0], n[j][1] = both[1];
             n[j + 1][0] = both[2], n[j + 1][1] = both[3];
         }
@@ -511,30 +585,34 @@ INLINE float activate(const struct shape &s, float sum) {
 
 #if SPLIT || !FOURS
 INLINE float bias_at(const struct shape &s, const void *__restrict__ bias, int channel) {
-    return s.flags & HALF_BIAS ? float_of(((const half_bits *)bias)[channel]) : ((const float *)bias)[channel];
+    return s.flags & HALF_BIAS ? float_of(((const element *)bias)[channel]) : ((const float *)bias)[channel];
 }
 #endif
 
 #if FOURS
-INLINE float4 four_halfs(const void *__restrict__ from, int at) {
-    const uint2 four = *(const uint2 *)((const half_bits *)from + at);
+INLINE float4 four_elements(const void *__restrict__ from, int at) {
+#if TF32
+    return *(const float4 *)((const element *)from + at);
+#else
+    const uint2 four = *(const uint2 *)((const element *)from + at);
     return make_float4(float_of(four.x & 0xffff), float_of(four.x >> 16), float_of(four.y & 0xffff),
                        float_of(four.y >> 16));
+#endif
 }
 #endif
 
 /* Bias and residual of a quad; partial sums have neither. */
 INLINE float4 addend_of(const struct shape &s, const struct quad &quad, const void *__restrict__ bias,
-                        const half_bits *__restrict__ residual) {
+                        const element *__restrict__ residual) {
     float4 sum = make_float4(0, 0, 0, 0);
     if (SPLIT || quad.place < 0)
         return sum;
 #if FOURS
     if (s.flags & HAS_BIAS)
-        sum = s.flags & HALF_BIAS ? four_halfs(bias, quad.channel)
+        sum = s.flags & HALF_BIAS ? four_elements(bias, quad.channel)
                                   : *(const float4 *)((const float *)bias + quad.channel);
     if (s.flags & HAS_RESIDUAL)
-        sum = plus(sum, four_halfs(residual, quad.place));
+        sum = plus(sum, four_elements(residual, quad.place));
 #else
     float value[4] = {0, 0, 0, 0};
 #pragma unroll
@@ -564,10 +642,12 @@ INLINE void store_quad(const struct shape &s, const struct quad &quad, const flo
 }
 #else
 INLINE void store_quad(const struct shape &s, const struct quad &quad, const float4 &sum, void *__restrict__ to) {
-    half_bits *y = (half_bits *)to + quad.place;
-    const half_bits value[4] = {half_of(activate(s, sum.x)), half_of(activate(s, sum.y)), half_of(activate(s, sum.z)),
-                                half_of(activate(s, sum.w))};
-#if FOURS
+    element *y = (element *)to + quad.place;
+    const element value[4] = {element_of(activate(s, sum.x)), element_of(activate(s, sum.y)),
+                              element_of(activate(s, sum.z)), element_of(activate(s, sum.w))};
+#if FOURS && TF32
+    *(float4 *)y = make_float4(value[0], value[1], value[2], value[3]);
+#elif FOURS
     *(uint2 *)y = make_uint2(value[0] | (unsigned)value[1] << 16, value[2] | (unsigned)value[3] << 16);
 #else
 #pragma unroll
@@ -628,10 +708,10 @@ INLINE void fold_slices(unsigned sums) {
 #define IN_CLUSTER
 #endif
 
-/* y: the output's halfs, or with SPLIT the parts' sums as floats, each part as large as the output. */
+/* y: the output's elements, or with SPLIT the parts' sums as floats, each part as large as the output. */
 extern "C" __global__ void IN_CLUSTER __launch_bounds__(THREADS)
-    conv2d_mma(const half_bits *__restrict__ x, const half_bits *__restrict__ packed, void *__restrict__ y,
-               const void *__restrict__ bias, const half_bits *__restrict__ residual SHAPE_PARAMS) {
+    conv2d_mma(const element *__restrict__ x, const element *__restrict__ packed, void *__restrict__ y,
+               const void *__restrict__ bias, const element *__restrict__ residual SHAPE_PARAMS) {
 #if EARLY
     let_next_begin();
 #endif
@@ -654,8 +734,8 @@ extern "C" __global__ void IN_CLUSTER __launch_bounds__(THREADS)
     struct walk walk;
     walk.weights = packed + ((group * s.tiles_c + (int)blockIdx.y) * (s.steps_each * s.parts + s.steps_over) + first) *
                                 (BC * BK) +
-                   tid * 8;
-    walk.at = digits_of(s, first * BK + tid % CHUNKS * 8);
+                   tid * IN_CHUNK;
+    walk.at = digits_of(s, first * BK + tid % CHUNKS * IN_CHUNK);
     walk.patch_to = PLACE(tid / CHUNKS, tid % CHUNKS);
 #pragma unroll
     for (int i = 0; i < PATCH_LOADS; i++)
@@ -762,9 +842,9 @@ extern "C" __global__ void IN_CLUSTER __launch_bounds__(THREADS)
 #define PARTS_AT_ONCE 8
 
 /* Adds the partial sums, in order, and applies the epilogue: one thread an element. */
-extern "C" __global__ void conv2d_mma_reduce(const float *__restrict__ partial, half_bits *__restrict__ y,
+extern "C" __global__ void conv2d_mma_reduce(const float *__restrict__ partial, element *__restrict__ y,
                                              const void *__restrict__ bias,
-                                             const half_bits *__restrict__ residual SHAPE_PARAMS) {
+                                             const element *__restrict__ residual SHAPE_PARAMS) {
     const struct shape s = {SHAPE_VALUES};
     const int i = blockIdx.x * blockDim.x + threadIdx.x, all = s.pixels * s.k;
     if (i >= all)
@@ -783,6 +863,6 @@ extern "C" __global__ void conv2d_mma_reduce(const float *__restrict__ partial, 
         sum += bias_at(s, bias, i - QUOTIENT(i, k) * s.k);
     if (s.flags & HAS_RESIDUAL)
         sum += float_of(residual[i]);
-    y[i] = half_of(activate(s, sum));
+    y[i] = element_of(activate(s, sum));
 }
 #endif

@@ -11,6 +11,8 @@
 
 struct conv2d_mma {
     struct conv2d_shape shape;
+    enum dtype dtype; /* of the elements; f32: multiplied as TF32 */
+    int64_t element_bytes;
     int sm;                 /* of the target: 75, 80, …; 0: not known */
     int64_t bp, bc, bk;     /* pixels, channels and k of a CTA's tile */
     int64_t wp, wc, slices; /* its warps along each */

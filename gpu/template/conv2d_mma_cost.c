@@ -23,7 +23,7 @@
 /* Cycles of a step's chain. */
 #define STEP_CHAIN 117.0      /* wait, barrier, and the first ldmatrix */
 #define ARGUMENTS_CHAIN 141.0 /* more where the shape is in the arguments */
-#define MMA_CHAIN 34.0        /* each 16 of k: ldmatrix, and from one mma to the next on the same sums */
+#define MMA_CHAIN 34.0        /* each 32 bytes of k: ldmatrix, and from one mma to the next on the same sums */
 #define PIECE_CHAIN 47.0      /* to copy a piece of the patch matrix whose place must be looked for */
 #define ODD_CHAIN 195.0       /* likewise of four channels that are loaded one by one */
 #define LOAD_LATENCY 100.0    /* what is left of L2's, where one step is on its way */
@@ -67,10 +67,10 @@ static int64_t resident(const struct conv2d_mma *t, const struct target *target)
     return blocks < SM_BLOCKS ? blocks : SM_BLOCKS;
 }
 
-/* Sixteens of k that a warp multiplies in one step. */
+/* How often a warp multiplies 32 bytes of k in one step. An mma of them takes as long in TF32, for half of the work. */
 static double depth(const struct conv2d_mma *t) {
-    int64_t sixteens = t->bk / 16 / t->slices;
-    return (double)sixteens;
+    int64_t mmas = t->bk * t->element_bytes / 32 / t->slices;
+    return (double)mmas;
 }
 
 /* mma instructions of a warp in one step. */
@@ -81,7 +81,7 @@ static double warp_mmas(const struct conv2d_mma *t) {
 
 /* What a thread's pieces of the patch matrix take in one step; those of a single tap known ahead take nothing. */
 static double pieces_chain(const struct conv2d_mma *t) {
-    int64_t pieces = t->patch_loads * (t->vec > 1 ? 8 / t->vec : 2);
+    int64_t in_chunk = 16 / t->element_bytes, pieces = t->patch_loads * in_chunk / (t->vec > 1 ? t->vec : 4);
     return (double)pieces * (t->vec == 1 ? ODD_CHAIN : t->taps ? PIECE_CHAIN : 0);
 }
 
@@ -103,7 +103,7 @@ static double share_from_l2(const struct conv2d_mma *t, int64_t blocks) {
     double reads =
         reach(width, s->sw, s->kw, s->dw, s->w) * ((rows - 1) * (double)s->sh + (rows_of_taps - 1) * (double)s->dh + 1);
     double room = SM_CACHE - (double)(blocks * (t->shared_bytes + 1024)),
-           held = reads * (double)(channels * 2 * blocks);
+           held = reads * (double)(channels * t->element_bytes * blocks);
     if (taps == 1 || held > room)
         return 1;
     return fmin(reads / ((double)(t->bp * s->kw) * rows_of_taps), 1);
@@ -116,7 +116,8 @@ static double step_cycles(const struct conv2d_mma *t, int64_t blocks, double bus
                    LOAD_LATENCY / (t->async && t->vec > 1 ? (double)t->stages - 1 : 1);
     double tensor = warps * warp_mmas(t) * MMA_ISSUE * (t->async ? 1 : SLOW_MMA);
     double issue = warps * (pieces_chain(t) * PIECE_ISSUE + STEP_ISSUE);
-    double bytes = (double)(blocks * 2 * t->bk) * ((double)t->bp * share_from_l2(t, blocks) + (double)t->bc);
+    double bytes =
+        (double)(blocks * t->element_bytes * t->bk) * ((double)t->bp * share_from_l2(t, blocks) + (double)t->bc);
     return chain + tensor + issue + bytes * busy / BYTES_A_CYCLE;
 }
 
@@ -175,7 +176,7 @@ enum { GROUP, PART, TILE_C, TILE_P, SLICE, WARP_P, WARP_C, STEP, DEPTH, SUM_P, S
 static void describe(struct access *access, const struct conv2d_mma *t, int64_t pixel, int64_t channel, int64_t k) {
     access->stride[WARP_P] = pixel * (t->bp / t->wp);
     access->stride[WARP_C] = channel * (t->bc / t->wc);
-    access->stride[SLICE] = k * 16;
+    access->stride[SLICE] = k * 32 / t->element_bytes;
     access->stride[DEPTH] = k;
     access->stride[SUM_P] = pixel;
     access->stride[SUM_C] = channel;

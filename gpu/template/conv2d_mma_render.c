@@ -88,6 +88,8 @@ static void define_tiling(struct buf *source, const struct conv2d_mma *t) {
     define(source, "STAGES", t->stages);
     define(source, "THREADS", t->threads);
     define(source, "SWAP", t->swap);
+    define(source, "BF16", t->dtype == DTYPE_BF16);
+    define(source, "TF32", t->dtype == DTYPE_F32);
     define(source, "VEC", t->vec);
     define(source, "FOURS", t->fours);
     define(source, "BLOCKED", t->blocked);
@@ -126,7 +128,7 @@ static size_t *one_size(struct arena *arena, int64_t bytes) {
 static void add_prepare(struct program *program, const struct conv2d_mma *t, const struct kernel_shape *shape,
                         struct arena *arena) {
     int64_t packed = t->shape.groups * t->tiles_c * t->steps * t->bc * t->bk;
-    program->prepared_bytes = one_size(arena, packed * 2);
+    program->prepared_bytes = one_size(arena, packed * t->element_bytes);
     program->n_prepared = 1;
     program->prepare = arena_array(arena, 1, sizeof *program->prepare);
     program->prepare[0] = blocks_of("conv2d_mma_pack", packed);

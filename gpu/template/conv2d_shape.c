@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/template/conv2d_shape.h"
 
+#include "service/model/narrow.h"
+
 static bool is_nhwc(const struct operand *operand) {
     return operand->layout == LAYOUT_NHWC || operand->shape.rank == 2;
 }
@@ -112,18 +114,21 @@ void conv2d_add_args(const struct conv2d_shape *shape, struct launch *launch) {
         launch->args[launch->n_args++] = (struct arg){ARG_IN, shape->residual_in};
 }
 
-static bool is_half_nhwc(const struct operand *operand) {
-    return operand->dtype == DTYPE_F16 && is_nhwc(operand);
+static bool is_nhwc_of(enum dtype dtype, const struct operand *operand) {
+    return operand->dtype == dtype && is_nhwc(operand);
 }
 
+/* All are of the first one's type; a bias may be f32. */
 static bool types_fit(const struct workload *workload, const struct conv2d_shape *s) {
     const struct operand *in = workload->in;
-    return is_half_nhwc(&in[0]) && in[1].dtype == DTYPE_F16 && is_half_nhwc(&workload->out[0]) &&
-           (s->bias_in < 0 || in[s->bias_in].dtype == DTYPE_F32 || in[s->bias_in].dtype == DTYPE_F16) &&
-           (s->residual_in < 0 || is_half_nhwc(&in[s->residual_in]));
+    enum dtype dtype = in[0].dtype;
+    return (dtype_is_narrow(dtype) || (dtype == DTYPE_F32 && workload->tf32)) && is_nhwc_of(dtype, &in[0]) &&
+           in[1].dtype == dtype && is_nhwc_of(dtype, &workload->out[0]) &&
+           (s->bias_in < 0 || in[s->bias_in].dtype == DTYPE_F32 || in[s->bias_in].dtype == dtype) &&
+           (s->residual_in < 0 || is_nhwc_of(dtype, &in[s->residual_in]));
 }
 
-bool conv2d_half_shape(const struct workload *workload, struct conv2d_shape *ret) {
+bool conv2d_tensor_shape(const struct workload *workload, struct conv2d_shape *ret) {
     if (!conv2d_shape_of_any(workload, ret) || !types_fit(workload, ret))
         return false;
     conv2d_shape_flatten(ret);

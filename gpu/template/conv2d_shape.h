@@ -28,9 +28,9 @@ bool conv2d_shape_of_any(const struct workload *workload, struct conv2d_shape *r
 /* Makes one row of an image's pixels (NHWC: of all images') where the convolution does not tell pixels from one another
  * (1×1, stride 1, no pads). */
 void conv2d_shape_flatten(struct conv2d_shape *shape);
-/* Of a convolution of FP16 in NHWC, or a dense layer, whose bias, where there is one, is FP32 or FP16; flattened. False
- * for all others. */
-bool conv2d_half_shape(const struct workload *workload, struct conv2d_shape *ret);
+/* What tensor cores take: NHWC, or a dense layer, of FP16, BF16, or FP32 whose factors may be TF32, with a bias of that
+ * type or FP32; flattened. False for all others. */
+bool conv2d_tensor_shape(const struct workload *workload, struct conv2d_shape *ret);
 
 /* Appends the arguments that run-time kernels begin with: input, output, then bias and residual where there are. */
 void conv2d_add_args(const struct conv2d_shape *shape, struct launch *launch);

@@ -68,8 +68,9 @@ static bool channels_fit(const struct conv2d_shape *s) {
 
 static bool serves(const struct workload *workload, const struct target *target) {
     struct conv2d_shape s;
-    return strcmp(target->arch, "sm_90a") == 0 && conv2d_half_shape(workload, &s) && s.groups == 1 &&
-           channels_fit(&s) && ceil_div(s.n * s.oh * s.ow, 64) * ceil_div(s.k, 64) * SMS_A_TILE >= target->units &&
+    return strcmp(target->arch, "sm_90a") == 0 && workload->in[0].dtype == DTYPE_F16 &&
+           conv2d_tensor_shape(workload, &s) && s.groups == 1 && channels_fit(&s) &&
+           ceil_div(s.n * s.oh * s.ow, 64) * ceil_div(s.k, 64) * SMS_A_TILE >= target->units &&
            fits_int(s.n * s.h * s.w * s.c) && fits_int((s.n * s.oh * s.ow + MOST_PIXELS) * s.k) &&
            fits_int((s.k + 256) * (s.c + 64) * s.kh * s.kw);
 }
@@ -109,7 +110,7 @@ static struct space *make_space(const struct workload *workload, const struct ta
                          ctas[] = {1, 2}, stays[] = {0, 1}, shapes[] = {ARGUMENTS, CONSTANTS};
     struct conv2d_shape s = {0};
     struct space *space = space_new(arena);
-    conv2d_half_shape(workload, &s);
+    conv2d_tensor_shape(workload, &s);
     int64_t steps = steps_of(&s);
     choose_pixels(space, &s, target);
     space_choice(space, "tile_c", channels, s.k > 128 ? 3 : s.k > 64 ? 2 : 1);
@@ -125,7 +126,7 @@ static struct space *make_space(const struct workload *workload, const struct ta
 /* The best by the estimate, with the shape as constants; the first of equals. */
 static int64_t fallback(const struct workload *workload, const struct target *target, const struct space *space) {
     struct conv2d_shape s = {0};
-    conv2d_half_shape(workload, &s);
+    conv2d_tensor_shape(workload, &s);
     int64_t best = space->size - 1;
     double least = conv2d_wgmma_estimate(workload, target, space, best);
     for (int64_t i = is_narrow(&s) ? 0 : space->size / 2; i < space->size; i++) {
@@ -187,7 +188,7 @@ struct conv2d_wgmma conv2d_wgmma_of(const struct workload *workload, const struc
                              .stays = space_value(space, index, "stays", 0),
                              .constants = space_value(space, index, "shapes", 0) == CONSTANTS};
     const struct conv2d_shape *s = &t.shape;
-    conv2d_half_shape(workload, &t.shape);
+    conv2d_tensor_shape(workload, &t.shape);
     t.pixels = s->n * s->oh * s->ow;
     t.narrow = narrow_of(s);
     t.padded_h = padded_h_of(s);

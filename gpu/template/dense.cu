@@ -80,7 +80,7 @@ INLINE float float_of(half_bits half) {
 #endif
 
 #if HALF
-INLINE half_bits half_of(float value) {
+INLINE half_bits element_of(float value) {
     half_bits half;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
     return half;
@@ -264,7 +264,7 @@ INLINE void finish(const struct shape &s, unsigned shared, int number, const voi
     sum += residual[to];
 #endif
 #if HALF
-    y[to] = half_of(activate(s, sum));
+    y[to] = element_of(activate(s, sum));
 #else
     y[to] = activate(s, sum);
 #endif

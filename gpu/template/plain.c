@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "service/model/narrow.h"
+
 enum { MOST_SOURCE = 64 << 20, ITEM_POINTS = 4096, MOST_BLOCKS = 0x7fffffff };
 
 /* Sums and products of indices below this stay within an int. */
@@ -30,10 +32,14 @@ bool plain_all(const struct workload *workload, enum dtype dtype) {
     return all;
 }
 
+static bool is_float(enum dtype dtype) {
+    return dtype == DTYPE_F32 || dtype_is_narrow(dtype);
+}
+
 bool plain_floats(const struct workload *workload) {
-    bool floats = workload->out[0].dtype == DTYPE_F32 || workload->out[0].dtype == DTYPE_F16;
+    bool floats = is_float(workload->out[0].dtype);
     for (int i = 0; i < workload->n_in; i++)
-        floats = floats && (workload->in[i].dtype == DTYPE_F32 || workload->in[i].dtype == DTYPE_F16);
+        floats = floats && is_float(workload->in[i].dtype);
     return floats;
 }
 

@@ -6,8 +6,8 @@
  * CUDA one thread a point, on the CPU in loops over runs of some thousand points, an item each. Elements are visited
  * in the output's memory order. In the C text, `in0`, `in1`, … are the inputs, `out` is the output, and `idx` is an
  * integer that holds every index and offset. What computes reads floats with get0(at), get1(at), … and stores one with
- * put(at, value), whether the operand is f32 or f16; what only moves elements uses in0[at] and out[at]. Private to
- * plain*.c.
+ * put(at, value), whether the operand is f32, f16 or bf16; what only moves elements uses in0[at] and out[at]. Private
+ * to plain*.c.
  */
 #ifndef WARPTUNE_TEMPLATE_PLAIN_H
 #define WARPTUNE_TEMPLATE_PLAIN_H
@@ -55,7 +55,7 @@ int plain_end(struct plain *plain, struct program **ret, struct error *error) MU
 
 /* Are all operands of this type? */
 bool plain_all(const struct workload *workload, enum dtype dtype);
-/* Is each of them f32 or f16? Then it may be computed with, in f32. */
+/* Is each of them f32, f16 or bf16? Then it may be computed with, in f32. */
 bool plain_floats(const struct workload *workload);
 const char *plain_type(enum dtype dtype); /* "float"; f16 and bf16 as they lie: "unsigned short" */
 /* Appends get0, … and put for a workload's operands, and the conversions that they need. */

@@ -2,9 +2,11 @@
 /*
  * How a plain kernel's text reads and writes its operands as floats. An f16 is converted by one instruction where there
  * is one (CUDA; the CPU with F16C or Arm's 64-bit set, through the compiler's _Float16), else from its bits as half.h
- * does it; the CPU's library functions for it are many times slower.
+ * does it; the CPU's library functions for it are many times slower. A bf16 is converted from its bits everywhere, as
+ * bfloat.h does it: that is two or three instructions, and works before sm_80 too.
  */
 #include "gpu/template/plain.h"
+#include "service/model/narrow.h"
 
 static const char half_cuda[] = "static __device__ __forceinline__ float wt_widen(unsigned short h) {\n"
                                 "    float f;\n"
@@ -56,19 +58,58 @@ static const char half_cpu[] =
     "}\n"
     "#endif\n";
 
+static const char bfloat_cuda[] =
+    "static __device__ __forceinline__ float wt_widen_bf16(unsigned short b) {\n"
+    "    return __uint_as_float((unsigned)b << 16);\n"
+    "}\n"
+    "static __device__ __forceinline__ unsigned short wt_narrow_bf16(float f) {\n"
+    "    const unsigned bits = __float_as_uint(f), up = bits + 0x7fffu + (bits >> 16 & 1u);\n"
+    "    return (unsigned short)(((bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : up) >> 16);\n"
+    "}\n";
+
+static const char bfloat_cpu[] =
+    "static inline float wt_widen_bf16(unsigned short b) {\n"
+    "    const unsigned bits = (unsigned)b << 16;\n"
+    "    float f;\n"
+    "    __builtin_memcpy(&f, &bits, 4);\n"
+    "    return f;\n"
+    "}\n"
+    "static inline unsigned short wt_narrow_bf16(float f) {\n"
+    "    unsigned bits;\n"
+    "    __builtin_memcpy(&bits, &f, 4);\n"
+    "    const unsigned up = bits + 0x7fffu + (bits >> 16 & 1u);\n"
+    "    return (unsigned short)(((bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : up) >> 16);\n"
+    "}\n";
+
 enum { MOST_NAMED = 4 }; /* kernel_open names in0 to in3 */
 
-void plain_define_access(struct buf *source, bool cuda, const struct workload *workload) {
-    bool any = workload->out[0].dtype == DTYPE_F16;
+static bool uses(const struct workload *workload, enum dtype dtype) {
+    bool any = workload->out[0].dtype == dtype;
     for (int i = 0; i < workload->n_in; i++)
-        any = any || workload->in[i].dtype == DTYPE_F16;
-    if (any)
+        any = any || workload->in[i].dtype == dtype;
+    return any;
+}
+
+/* What the names of an operand's conversions end with. */
+static const char *ending(enum dtype dtype) {
+    return dtype == DTYPE_BF16 ? "_bf16" : "";
+}
+
+void plain_define_access(struct buf *source, bool cuda, const struct workload *workload) {
+    enum dtype out = workload->out[0].dtype;
+    if (uses(workload, DTYPE_F16))
         buf_puts(source, cuda ? half_cuda : half_cpu);
-    for (int i = 0; i < workload->n_in && i < MOST_NAMED; i++)
-        buf_printf(source,
-                   workload->in[i].dtype == DTYPE_F16 ? "#define get%d(at) wt_widen(in%d[at])\n"
-                                                      : "#define get%d(at) in%d[at]\n",
-                   i, i);
-    buf_puts(source, workload->out[0].dtype == DTYPE_F16 ? "#define put(at, value) out[at] = wt_narrow(value)\n"
-                                                         : "#define put(at, value) out[at] = (value)\n");
+    if (uses(workload, DTYPE_BF16))
+        buf_puts(source, cuda ? bfloat_cuda : bfloat_cpu);
+    for (int i = 0; i < workload->n_in && i < MOST_NAMED; i++) {
+        enum dtype in = workload->in[i].dtype;
+        if (dtype_is_narrow(in))
+            buf_printf(source, "#define get%d(at) wt_widen%s(in%d[at])\n", i, ending(in), i);
+        else
+            buf_printf(source, "#define get%d(at) in%d[at]\n", i, i);
+    }
+    if (dtype_is_narrow(out))
+        buf_printf(source, "#define put(at, value) out[at] = wt_narrow%s(value)\n", ending(out));
+    else
+        buf_puts(source, "#define put(at, value) out[at] = (value)\n");
 }

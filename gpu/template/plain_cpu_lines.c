@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "gpu/template/plain_cpu.h"
+#include "service/model/narrow.h"
 
 enum { TILE = 128 };
 
@@ -112,10 +113,11 @@ void emit_reduce_cpu(struct plain *plain) {
 
 /*
  * x, o: the places of the item's first elements; a step along the axis is x_step in x and o_step in out. `keep` stores
- * an exponential in the output, which `kept` reads again; an f16 output would round it, so there it is computed anew.
+ * an exponential in the output, which `kept` reads again; an f16 or bf16 output would round it, so there it is computed
+ * anew.
  */
 static const char keep_float[] = "#define keep(at, e) out[at] = (e)\n#define kept(at, from, top) out[at]\n";
-static const char keep_half[] = "#define keep(at, e)\n#define kept(at, from, top) wt_exp(get0(from) - (top))\n";
+static const char keep_narrow[] = "#define keep(at, e)\n#define kept(at, from, top) wt_exp(get0(from) - (top))\n";
 static const char line_text[] =
     "    float top = -__builtin_inff(), sum = 0.0f;\n"
     "#pragma omp simd reduction(max:top)\n"
@@ -183,7 +185,7 @@ void emit_softmax_cpu(struct plain *plain) {
     struct lines lines;
     int64_t log = plain->workload->attr.softmax.log;
     lines_of(plain->workload, (int64_t)1 << plain->workload->attr.softmax.axis, &lines);
-    buf_puts(source, plain->workload->out[0].dtype == DTYPE_F16 ? keep_half : keep_float);
+    buf_puts(source, dtype_is_narrow(plain->workload->out[0].dtype) ? keep_narrow : keep_float);
     kernel_open(plain, "plain_softmax", 0, 0);
     buf_printf(source, "    enum { count = %" PRId64 ", x_step = %" PRId64 ", o_step = %" PRId64 " };\n", lines.count,
                step_along(&lines, 0), step_along(&lines, 1));

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "gpu/template/plain.h"
+#include "service/model/narrow.h"
 
 /* The element of input i is v1 + i in these. */
 static const char *const binary_float[BINARY_COUNT] = {
@@ -34,7 +35,7 @@ static bool is_integer(enum dtype dtype) {
 }
 
 static bool is_floating(enum dtype dtype) {
-    return dtype == DTYPE_F16 || dtype == DTYPE_F32 || dtype == DTYPE_F64;
+    return dtype == DTYPE_F32 || dtype == DTYPE_F64 || dtype_is_narrow(dtype);
 }
 
 static bool unary_on_integers(enum act act) {
@@ -50,10 +51,6 @@ static bool is_flat_reshape(const struct workload *workload) {
     return workload->op == OP_RESHAPE && workload->in[0].layout == LAYOUT_ROW && workload->out[0].layout == LAYOUT_ROW;
 }
 
-static bool castable(enum dtype dtype) {
-    return dtype != DTYPE_BF16;
-}
-
 bool serves_map(const struct workload *workload) {
     enum dtype dtype = workload->in[0].dtype;
     bool same = plain_all(workload, dtype);
@@ -66,7 +63,7 @@ bool serves_map(const struct workload *workload) {
         return plain_floats(workload) || (same && is_integer(dtype) && binary_int[workload->attr.binary.kind] &&
                                           workload->epilogue.act == ACT_NONE);
     case OP_CAST:
-        return castable(dtype) && castable(workload->out[0].dtype);
+        return true;
     default:
         return same && (moves_only(workload->op) || is_flat_reshape(workload));
     }
@@ -154,10 +151,10 @@ static bool computes(enum op op) {
     return op == OP_UNARY || op == OP_BINARY || op == OP_AFFINE || op == OP_CAST;
 }
 
-/* The type in which input i is computed with: integers as the widest, f16 as f32. */
+/* The type in which input i is computed with: integers as the widest, f16 and bf16 as f32. */
 static const char *value_type(const struct workload *workload, int i) {
     enum dtype dtype = workload->in[i].dtype;
-    if (dtype == DTYPE_F16)
+    if (dtype_is_narrow(dtype))
         return plain_type(DTYPE_F32);
     return plain_type(workload->op != OP_CAST && is_integer(dtype) ? DTYPE_I64 : dtype);
 }
@@ -212,7 +209,7 @@ static void put_computed(struct buf *body, const struct workload *workload, cons
     }
     buf_puts(body, "    put(");
     map_put_offset(body, map, 0, "m");
-    buf_printf(body, ", (%s)(", plain_type(out == DTYPE_F16 ? DTYPE_F32 : out));
+    buf_printf(body, ", (%s)(", plain_type(dtype_is_narrow(out) ? DTYPE_F32 : out));
     put_value(body, workload);
     buf_puts(body, "));\n");
 }

@@ -6,15 +6,14 @@
 #include <string.h>
 
 #include "gpu/template/plain.h"
-#include "service/base/half.h"
+#include "service/model/narrow.h"
 
 bool serves_move(const struct workload *workload) {
     const struct operand *in = workload->in, *out = &workload->out[0];
     switch (workload->op) {
     case OP_RESHAPE:
-        return in[0].dtype == out->dtype;
     case OP_PAD:
-        return in[0].dtype == out->dtype && in[0].dtype != DTYPE_BF16;
+        return in[0].dtype == out->dtype;
     case OP_RESIZE:
         return plain_floats(workload);
     case OP_GATHER:
@@ -84,8 +83,8 @@ static void put_pad_value(struct buf *body, const struct workload *workload, boo
     double value = workload->attr.pad.value;
     if (workload->in[0].dtype == DTYPE_F32)
         act_float(body, cuda, value);
-    else if (workload->in[0].dtype == DTYPE_F16)
-        buf_printf(body, "%u", (unsigned)half_from_float((float)value));
+    else if (dtype_is_narrow(workload->in[0].dtype))
+        buf_printf(body, "%u", (unsigned)narrow_from_float(workload->in[0].dtype, (float)value));
     else if (workload->in[0].dtype == DTYPE_F64 && isfinite(value))
         plain_double(body, value);
     else

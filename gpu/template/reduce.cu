@@ -34,7 +34,7 @@ INLINE float float_of(half_bits half) {
     return value;
 }
 
-INLINE half_bits half_of(float value) {
+INLINE half_bits element_of(float value) {
     half_bits half;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
     return half;
@@ -135,9 +135,9 @@ INLINE void store_vector(element *to, const struct vector &v) {
 #pragma unroll
     for (int i = 0; i < WORDS; i++) {
 #if HALF && VEC > 1
-        word[i] = half_of(v.value[2 * i]) | (unsigned)half_of(v.value[2 * i + 1]) << 16;
+        word[i] = element_of(v.value[2 * i]) | (unsigned)element_of(v.value[2 * i + 1]) << 16;
 #elif HALF
-        word[i] = half_of(v.value[i]);
+        word[i] = element_of(v.value[i]);
 #else
         word[i] = (unsigned)__float_as_int(v.value[i]);
 #endif
@@ -153,9 +153,9 @@ INLINE void store_vector(element *to, const struct vector &v) {
 #endif
 }
 #else
-INLINE element element_of(float value) {
+INLINE element output_of(float value) {
 #if HALF
-    return half_of(value);
+    return element_of(value);
 #else
     return value;
 #endif
@@ -259,10 +259,10 @@ INLINE void put_results(const struct shape &s, const struct part &at, const floa
         return;
 #if ALONG
     if (at.way == 0)
-        y[at.out] = element_of(finish(s, acc[0]));
+        y[at.out] = output_of(finish(s, acc[0]));
 #elif WAYS > 1
     if (at.way < VEC)
-        y[at.out + at.way] = element_of(finish(s, acc[0]));
+        y[at.out + at.way] = output_of(finish(s, acc[0]));
 #else
     struct vector v;
 #pragma unroll

@@ -16,6 +16,7 @@
 #include "service/model/workload.h"
 
 #define DTYPE_BIT(dtype) (1U << (dtype))
+#define TF32_BIT (1U << DTYPE_COUNT) /* f32 numbers, where the factors of products may be rounded to TF32 */
 
 struct template {
     const char *name;   /* "conv2d_direct.cpu", "conv2d_simt.cuda", "plain.cpu" */
@@ -29,7 +30,7 @@ struct template {
     /* ERROR_INVALID "instantiation" when the configuration cannot be: too much shared memory, too many threads, … */
     int (*render)(const struct workload *workload, const struct target *target, const struct space *space,
                   int64_t index, struct arena *arena, struct program **ret, struct error *error);
-    unsigned dtypes; /* of the numbers that it takes and gives, as a set of DTYPE_BIT; `serves` refuses others */
+    unsigned dtypes; /* of the numbers that it takes and gives, as a set of these; `serves` refuses others */
     /* Of AutoTVM's spaces: searched only when a job names it, for its records to be of use here. */
     bool by_name;
     /* What its launches need at run time besides the driver: searched only where a job allows it and it is there, and

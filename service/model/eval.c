@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "service/base/half.h"
 #include "service/model/eval_internal.h"
+#include "service/model/narrow.h"
 
 #define MAX_THREADS 64
 
@@ -43,7 +43,7 @@ static const struct {
 /* By the operator's rule, on whatever floating-point types. */
 static int evaluate(const struct eval *eval) {
     int (*rule)(const struct eval *eval) = rules[eval->node->op].eval;
-    return eval_has_half(eval) ? eval_half(eval, rule) : rule(eval);
+    return eval_has_narrow(eval) ? eval_narrow(eval, rule) : rule(eval);
 }
 
 static bool single(const struct value *value) {
@@ -179,9 +179,10 @@ static int run_output(const struct run *run, int index, struct arena *arena, flo
         return error_set(error, ERROR_LIMIT, "out-of-memory", value->name, "There is not enough memory for output %s.",
                          value->name);
     for (int64_t i = 0; i < count; i++)
-        data[i] = value->dtype == DTYPE_F32   ? eval_float(value, i)
-                  : value->dtype == DTYPE_F16 ? half_to_float(((const uint16_t *)value->data)[value->splat ? 0 : i])
-                                              : (float)eval_int(value, i);
+        data[i] = value->dtype == DTYPE_F32 ? eval_float(value, i)
+                  : dtype_is_narrow(value->dtype)
+                      ? narrow_to_float(value->dtype, ((const uint16_t *)value->data)[value->splat ? 0 : i])
+                      : (float)eval_int(value, i);
     *ret = data;
     return 0;
 }

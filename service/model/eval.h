@@ -3,8 +3,8 @@
  * eval.h: what the operators mean, as plain loops on the host: the reference that everything else is held to.
  *
  * Used to fold constants at import (integers exactly) and, over a whole graph, to compute a network's expected output:
- * floating-point sums are taken in double and rounded once, to f32 and then, where that is the type, to f16. Slow on
- * purpose; a naive loop nest per operator, threads over the outermost loop for convolutions only.
+ * floating-point sums are taken in double and rounded once, to f32 and then, where that is the type, to f16 or bf16.
+ * Slow on purpose; a naive loop nest per operator, threads over the outermost loop for convolutions only.
  */
 #ifndef WARPTUNE_MODEL_EVAL_H
 #define WARPTUNE_MODEL_EVAL_H

@@ -36,9 +36,10 @@ int eval_gather(const struct eval *eval);
 int eval_expand(const struct eval *eval);
 int eval_cast(const struct eval *eval);
 
-/* Is an operand or the result f16? Then the rule, which knows f32 only, is called by eval_half. */
-bool eval_has_half(const struct eval *eval);
-int eval_half(const struct eval *eval, int (*rule)(const struct eval *eval)) MUST_CHECK;
+/* Is an operand or the result f16 or bf16, or are the factors TF32? Then the rule, which knows f32 only, is called by
+ * eval_narrow. */
+bool eval_has_narrow(const struct eval *eval);
+int eval_narrow(const struct eval *eval, int (*rule)(const struct eval *eval)) MUST_CHECK;
 
 /* ERROR_INVALID unless the first `count` operands and the result are float32. */
 int eval_need_float(const struct eval *eval, int count) MUST_CHECK;

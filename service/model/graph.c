@@ -74,6 +74,10 @@ const char *op_name(enum op op) {
     return op_names[op];
 }
 
+bool op_has_weights(enum op op) {
+    return op == OP_CONV || op == OP_CONV_TRANSPOSE || op == OP_DENSE;
+}
+
 struct graph *graph_new(struct arena *arena) {
     struct graph *graph = arena_alloc(arena, sizeof *graph);
     graph->arena = arena;

@@ -106,6 +106,7 @@ enum op {
 };
 
 const char *op_name(enum op op); /* "conv2d", "dense", "pool", … */
+bool op_has_weights(enum op op); /* CONV, CONV_TRANSPOSE, DENSE: x times w, which is most of a network's work */
 
 struct conv_attr {
     int64_t stride[2], dilation[2];
@@ -206,6 +207,7 @@ struct node {
     int *in, *out;    /* indices into graph->values */
     union op_attr attr;
     struct epilogue epilogue;
+    bool tf32; /* CONV, CONV_TRANSPOSE, DENSE of f32: x and w may be rounded to TF32 before they are multiplied */
 };
 
 struct graph {

@@ -142,7 +142,7 @@ static int answer(void *data, struct json_object *request, struct json_object *r
     (void)data;
     if (json_read_string(request, "model", JSON_REQUIRED, MOST_PATH, &path, error) < 0 ||
         json_read_int(request, "batch", JSON_REQUIRED, 0, INT32_MAX, &asked.batch, error) < 0 ||
-        json_read_int(request, "precision", JSON_REQUIRED, PRECISION_FP32, PRECISION_FP16, &precision, error) < 0 ||
+        json_read_int(request, "precision", JSON_REQUIRED, 0, PRECISION_COUNT - 1, &precision, error) < 0 ||
         json_read_int(request, "layout", JSON_REQUIRED, LAYOUT_ROW, LAYOUT_NHWC, &layout, error) < 0)
         return -1;
     asked.precision = (enum precision)precision;

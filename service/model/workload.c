@@ -59,6 +59,7 @@ struct workload *workload_of_node(const struct graph *graph, const struct node *
     workload->epilogue.act = epilogue->act;
     workload->epilogue.alpha = n_params > 0 ? epilogue->alpha : 0;
     workload->epilogue.beta = n_params > 1 ? epilogue->beta : 0;
+    workload->tf32 = node->tf32;
     return workload;
 }
 
@@ -134,6 +135,7 @@ void workload_key(const struct workload *workload, struct buf *ret) {
     }
     buf_puts(ret, fields->name ? "}" : "");
     put_epilogue(ret, &workload->epilogue);
+    buf_puts(ret, workload->tf32 ? " math=tf32" : "");
 }
 
 int64_t workload_flops(const struct workload *workload) {
@@ -152,10 +154,6 @@ int64_t workload_bytes(const struct workload *workload) {
     return (int64_t)bytes;
 }
 
-static bool is_tunable(enum op op) {
-    return op == OP_CONV || op == OP_CONV_TRANSPOSE || op == OP_DENSE;
-}
-
 static struct workload_use *find_use(struct workload_use *uses, int n, const char *key) {
     for (int i = 0; i < n; i++) {
         if (!strcmp(uses[i].key, key)) {
@@ -172,7 +170,7 @@ void workload_list(const struct graph *graph, enum layout layout, struct arena *
     int n = 0;
     for (int i = 0; i < graph->n_nodes; i++) {
         const struct node *node = &graph->nodes[i];
-        if (!is_tunable(node->op)) {
+        if (!op_has_weights(node->op)) {
             continue;
         }
         struct workload *workload = workload_of_node(graph, node, layout, arena);

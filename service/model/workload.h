@@ -6,6 +6,8 @@
  *   conv2d(f32:nhwc:1x64x56x56, f32:row:64x64x3x3, f32:row:64) -> f32:nhwc:1x64x56x56
  *       {stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias act=relu          (one line)
  *
+ * and at the end " math=tf32" where f32 factors may be rounded to TF32.
+ *
  * Shapes are logical (N, C, H, W) whatever the layout. workload_parse(workload_key(w)) gives w again.
  */
 #ifndef WARPTUNE_MODEL_WORKLOAD_H
@@ -35,6 +37,7 @@ struct workload {
     struct operand *in, *out; /* as the node's; constants (weights) are LAYOUT_ROW */
     union op_attr attr;
     struct epilogue epilogue;
+    bool tf32; /* the node's: a kernel may round the factors to TF32, or be more exact */
 };
 
 /* `layout`: how rank-4 activations lie (LAYOUT_ROW: NCHW). Weights and other constants stay row-major. */

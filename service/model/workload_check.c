@@ -380,6 +380,14 @@ static int check_field(const struct workload *workload, const struct attr_field 
     return 0;
 }
 
+/* Of operators that have factors, both f32. */
+static int check_tf32(const struct workload *workload, struct error *error) {
+    if (!op_has_weights(workload->op) || workload->in[0].dtype != DTYPE_F32 || workload->in[1].dtype != DTYPE_F32) {
+        return BAD("The workload's math is tf32, which is for conv2d, conv2d_transpose and dense of f32.");
+    }
+    return 0;
+}
+
 int workload_check(const struct workload *workload, struct error *error) {
     const struct op_spec *op = &workload_ops[workload->op];
     const struct epilogue *epilogue = &workload->epilogue;
@@ -403,6 +411,9 @@ int workload_check(const struct workload *workload, struct error *error) {
         if (check_field(workload, field, error)) {
             return -1;
         }
+    }
+    if (workload->tf32 && check_tf32(workload, error)) {
+        return -1;
     }
     return op->check(workload, error);
 }

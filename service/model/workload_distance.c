@@ -50,7 +50,7 @@ static double of_attributes(const struct workload *a, const struct workload *b) 
 }
 
 double workload_distance(const struct workload *a, const struct workload *b) {
-    if (a->op != b->op || own_inputs(a) != own_inputs(b) || a->n_out != b->n_out)
+    if (a->op != b->op || own_inputs(a) != own_inputs(b) || a->n_out != b->n_out || a->tf32 != b->tf32)
         return INFINITY;
     double operands = of_operands(a->in, b->in, own_inputs(a)) + of_operands(a->out, b->out, a->n_out);
     if (isinf(operands))

@@ -8,7 +8,8 @@
 /*
  * The Euclidean length of the differences of the logarithms (base 2) of all dimensions and whole-number attributes (1
  * for twice the batch), and a quarter for each part of the epilogue that is not the same: what is fused matters less
- * than the shapes. INFINITY when they are not of a kind: another operator, element type, layout or rank.
+ * than the shapes. INFINITY when they are not of a kind: another operator, element type, math, layout or
+ * rank.
  */
 double workload_distance(const struct workload *a, const struct workload *b);
 

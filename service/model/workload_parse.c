@@ -238,6 +238,7 @@ static int take_workload(struct cursor *cursor, struct arena *arena, struct work
     if (accept(cursor, " act=") && take_act(cursor, &workload->epilogue)) {
         return -1;
     }
+    workload->tf32 = accept(cursor, " math=tf32");
     return *cursor->at ? expected(cursor, "the end") : 0;
 }
 

@@ -494,6 +494,8 @@ static void test_circumstances(struct measurer *measurer, struct tally *tally) {
 
 #define CONV(n, c, h, k, r, s, oh, p, layout) CONV_OF("f32", n, c, h, k, r, s, oh, p, layout)
 #define HALVES(n, c, h, k, r, s, oh, p) CONV_OF("f16", n, c, h, k, r, s, oh, p, "nhwc")
+#define BFLOATS(n, c, h, k, r, s, oh, p) CONV_OF("bf16", n, c, h, k, r, s, oh, p, "nhwc")
+#define TF32(n, c, h, k, r, s, oh, p) CONV_OF("f32", n, c, h, k, r, s, oh, p, "nhwc") " math=tf32"
 #define CONV_OF(dtype, n, c, h, k, r, s, oh, p, layout)                                                               \
     "conv2d(" dtype ":" layout ":" #n "x" #c "x" #h "x" #h ", " dtype ":row:" #k "x" #c "x" #r "x" #r ", f32:row:" #k \
     ") -> " dtype ":" layout ":" #n "x" #k "x" #oh "x" #oh " {stride=" #s "x" #s ", dilation=1x1, pad=" #p "x" #p     \
@@ -535,6 +537,26 @@ static const char *const tuned_keys[] = {
     "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu",
     "conv2d(f16:nhwc:1x64x28x28, f16:row:128x16x3x3, f32:row:128) -> f16:nhwc:1x128x28x28 "
     "{stride=1x1, dilation=2x2, pad=2x2x2x2, groups=4} bias act=clip:0:6",
+    BFLOATS(1, 3, 224, 64, 7, 2, 112, 3),
+    BFLOATS(1, 64, 56, 64, 3, 1, 56, 1),
+    BFLOATS(1, 512, 7, 512, 3, 1, 7, 1),
+    BFLOATS(32, 64, 56, 64, 3, 1, 56, 1),
+    BFLOATS(2, 17, 23, 13, 5, 1, 23, 2),
+    "conv2d(bf16:nhwc:1x64x56x56, bf16:row:64x64x3x3, bf16:row:64, bf16:nhwc:1x64x56x56) -> bf16:nhwc:1x64x56x56 "
+    "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=silu",
+    TF32(1, 3, 224, 64, 7, 2, 112, 3),
+    TF32(1, 64, 56, 64, 3, 1, 56, 1),
+    TF32(1, 64, 56, 128, 1, 2, 28, 0),
+    TF32(1, 512, 7, 512, 3, 1, 7, 1),
+    TF32(1, 2048, 7, 512, 1, 1, 7, 0),
+    TF32(32, 64, 56, 64, 3, 1, 56, 1),
+    TF32(2, 17, 23, 13, 5, 1, 23, 2),
+    TF32(1, 510, 9, 30, 3, 1, 9, 1), /* channels in pairs */
+    "conv2d(f32:nhwc:1x64x56x56, f32:row:64x64x3x3, f32:row:64, f32:nhwc:1x64x56x56) -> f32:nhwc:1x64x56x56 "
+    "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu math=tf32",
+    "conv2d(f32:nhwc:1x64x28x28, f32:row:128x16x3x3, f32:row:128) -> f32:nhwc:1x128x28x28 "
+    "{stride=1x1, dilation=2x2, pad=2x2x2x2, groups=4} bias act=clip:0:6 math=tf32",
+    "dense(f32:row:32x2048, f32:row:1000x2048, f32:row:1000) -> f32:row:32x1000 bias math=tf32",
     "conv2d(f32:nhwc:1x64x56x56, f32:row:64x64x3x3, f32:row:64, f32:nhwc:1x64x56x56) -> f32:nhwc:1x64x56x56 "
     "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu",
     "conv2d(f32:nhwc:1x32x28x28, f32:row:64x8x3x3, f32:row:64) -> f32:nhwc:1x64x28x28 "

@@ -56,9 +56,9 @@ int main(int argc, char **argv) {
     }
     struct tally tally = {.place = {argv[1], work, info.target, LAYOUT_NHWC, template_builtin, PRECISION_FP32}};
     printf("%s, %s\n", info.name, info.key);
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 2 * PRECISION_COUNT; kind++) {
         tally.place.layout = kind % 2 ? LAYOUT_NHWC : LAYOUT_ROW;
-        tally.place.precision = kind / 2 ? PRECISION_FP16 : PRECISION_FP32;
+        tally.place.precision = (enum precision)(kind / 2);
         if (model_each(argv[1], check, &tally) == 0)
             fprintf(stderr, "There is no network in %s.\n", argv[1]);
     }

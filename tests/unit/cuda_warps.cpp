@@ -2,7 +2,8 @@
 /*
  * cuda_warps.cpp: what stands in front of a kernel's text to run it on the host (cuda_warps.h): CUDA's words made to
  * vanish, and the instructions that conv2d_mma.cu and conv2d_wgmma.cu keep in functions of their own, as a GPU does
- * them.
+ * them. In front of this text: EMULATE_BF16 and EMULATE_TF32, of which at most one is 1: what the elements are; else
+ * halfs.
  *
  * A thread is a fibre. A warp's take turns, and change where they wait for one another: at what a warp does together.
  * It goes on until it waits at a barrier of the CTA or the cluster; then it is the next warp's turn, in rising and
@@ -56,6 +57,14 @@ static inline float __int_as_float(int bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+static inline float __uint_as_float(unsigned bits) {
+    return __int_as_float((int)bits);
+}
+static inline unsigned __float_as_uint(float value) {
+    unsigned bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
 }
 static inline int min(int a, int b) {
     return a < b ? a : b;
@@ -239,6 +248,30 @@ static inline void load_matrices(unsigned from, unsigned (&matrix)[4]) {
     }
 }
 
+#if EMULATE_BF16
+static inline float float_of(unsigned short bfloat) {
+    return __uint_as_float((unsigned)bfloat << 16);
+}
+
+/* To nearest, ties to even; NaN stays one. */
+static inline unsigned short element_of(float value) {
+    const unsigned bits = __float_as_uint(value);
+    return value != value ? 0x7fff : (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+#elif EMULATE_TF32
+static inline float float_of(float value) {
+    return value;
+}
+
+static inline float element_of(float value) {
+    return value;
+}
+
+/* To nearest, ties away from zero; NaN stays one. */
+static inline unsigned rounded(unsigned bits) {
+    return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fffffff : (bits + 0x1000) & 0xffffe000;
+}
+#else
 static inline float float_of(unsigned short half) {
     const int exponent = half >> 10 & 31, fraction = half & 1023;
     const float size = exponent == 31  ? (fraction ? __builtin_nanf("") : __builtin_inff())
@@ -248,7 +281,7 @@ static inline float float_of(unsigned short half) {
 }
 
 /* To nearest, ties to even: adding 2^23 units rounds what is a number; NaN stays one. */
-static inline unsigned short half_of(float value) {
+static inline unsigned short element_of(float value) {
     const unsigned sign = __builtin_signbit(value) ? 0x8000 : 0;
     const float size = __builtin_fabsf(value);
     if (size != size)
@@ -262,10 +295,22 @@ static inline unsigned short half_of(float value) {
     bits += 0xfff + (bits >> 13 & 1) - (112u << 23);
     return (unsigned short)(sign | bits >> 13);
 }
+#endif
 
-static float half_in(unsigned pair, int which) {
-    return float_of((unsigned short)(pair >> which * 16));
+/* The elements of a lane's word. An mma does not see the last 13 bits of what it takes for TF32. */
+#if EMULATE_TF32
+enum { IN_WORD = 1 };
+
+static float element_in(unsigned word, int) {
+    return __uint_as_float(word & 0xffffe000);
 }
+#else
+enum { IN_WORD = 2 };
+
+static float element_in(unsigned word, int which) {
+    return float_of((unsigned short)(word >> which * 16));
+}
+#endif
 
 static inline void multiply(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     struct lane own = {};
@@ -275,9 +320,10 @@ static inline void multiply(float (&sum)[4], const unsigned (&a)[4], const unsig
     const int lane = now->number % 32;
     for (int i = 0; i < 4; i++) {
         const int column = lane % 4 * 2 + i % 2, side = i / 2;
-        for (int k = 0; k < 16; k++)
-            sum[i] += half_in(lanes[lane / 4 * 4 + k % 8 / 2].a[side + k / 8 * 2], k % 2) *
-                      half_in(lanes[column * 4 + k % 8 / 2].b[k / 8], k % 2);
+        for (int word = 0; word < 8; word++)
+            for (int k = 0; k < IN_WORD; k++)
+                sum[i] += element_in(lanes[lane / 4 * 4 + word % 4].a[side + word / 4 * 2], k) *
+                          element_in(lanes[column * 4 + word % 4].b[word / 4], k);
     }
 }
 
@@ -566,9 +612,11 @@ static inline void load_matrices_turned(unsigned from, unsigned (&matrix)[4]) {
     }
 }
 
+#if !EMULATE_TF32
 static inline unsigned halfs_of(float first, float second) {
-    return half_of(first) | (unsigned)half_of(second) << 16;
+    return element_of(first) | (unsigned)element_of(second) << 16;
 }
+#endif
 
 static inline uint4 load_shared16(unsigned from) {
     uint4 value;

@@ -42,6 +42,9 @@ static inline void warps_cut(const char *source, const char *from, const char *t
 
 /* What runs may be in clusters, where the entry is named after the template alone. */
 static inline void warps_text(const struct program *program, struct buf *ret) {
+    buf_printf(ret, "#define EMULATE_BF16 %d\n#define EMULATE_TF32 %d\n",
+               strstr(program->source, "#define BF16 1\n") != NULL,
+               strstr(program->source, "#define TF32 1\n") != NULL);
     buf_puts(ret, cuda_warps_source);
     buf_puts(ret, WARPS_MORE);
     warps_cut(program->source, "/* ---- instructions ---- */", "/* ---- tiles ---- */", ret);

@@ -52,7 +52,9 @@ static inline bool model_fits(const struct model_place *place, const char *name)
 }
 
 static inline double model_limit(const struct model_place *place, const char *name) {
-    return place->precision == PRECISION_FP16 ? 3e-3 : model_tolerance(name);
+    static const double limits[PRECISION_COUNT] = {
+        [PRECISION_FP16] = 3e-3, [PRECISION_BF16] = 2.4e-2, [PRECISION_TF32] = 1e-3};
+    return place->precision == PRECISION_FP32 ? model_tolerance(name) : limits[place->precision];
 }
 
 static inline int model_compile(const struct model_place *place, const char *model_path, const char *so_path,

@@ -10,6 +10,7 @@
 #include "gpu/template/conv2d_mma.h"
 #include "service/base/clock.h"
 #include "service/base/rng.h"
+#include "service/model/narrow.h"
 #include "tests/unit/cubin_info.h"
 #include "tests/unit/cuda_warps.h"
 
@@ -32,6 +33,28 @@ static const struct template *const template = &conv2d_mma_cuda;
     "{stride=1x1, dilation=1x1, pad=0x0x0x0, groups=1}"
 
 static const char *const keys[] = {CONV, CONV_SMALL, CONV_STEM, CONV_ODD, CONV_POINT};
+
+/* The same of the other types. */
+#define BF16_CONV                                                                                                 \
+    "conv2d(bf16:nhwc:1x64x56x56, bf16:row:64x64x3x3, f32:row:64, bf16:nhwc:1x64x56x56) -> bf16:nhwc:1x64x56x56 " \
+    "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu"
+#define BF16_STEM                                                                             \
+    "conv2d(bf16:nhwc:1x3x224x224, bf16:row:64x3x7x7, f32:row:64) -> bf16:nhwc:1x64x112x112 " \
+    "{stride=2x2, dilation=1x1, pad=3x3x3x3, groups=1} bias act=relu"
+#define BF16_SMALL                                                                            \
+    "conv2d(bf16:nhwc:1x512x7x7, bf16:row:512x512x3x3, bf16:row:512) -> bf16:nhwc:1x512x7x7 " \
+    "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias act=silu"
+#define TF32_CONV                                                                                             \
+    "conv2d(f32:nhwc:1x64x56x56, f32:row:64x64x3x3, f32:row:64, f32:nhwc:1x64x56x56) -> f32:nhwc:1x64x56x56 " \
+    "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu math=tf32"
+#define TF32_STEM                                                                          \
+    "conv2d(f32:nhwc:1x3x224x224, f32:row:64x3x7x7, f32:row:64) -> f32:nhwc:1x64x112x112 " \
+    "{stride=2x2, dilation=1x1, pad=3x3x3x3, groups=1} bias act=relu math=tf32"
+#define TF32_SMALL                                                                        \
+    "conv2d(f32:nhwc:1x512x7x7, f32:row:512x512x3x3, f32:row:512) -> f32:nhwc:1x512x7x7 " \
+    "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias act=silu math=tf32"
+
+static const char *const other_keys[] = {BF16_CONV, BF16_STEM, BF16_SMALL, TF32_CONV, TF32_STEM, TF32_SMALL};
 
 /* A workload on a target, with its space. */
 struct subject {
@@ -116,26 +139,35 @@ static void check_launch(const struct launch *launch, const struct subject *subj
     cr_assert_eq(launch->early, strtol(subject->target.arch + 3, NULL, 10) >= 90);
 }
 
-/* Also: the estimate knows which cannot. */
+/* Every `step`th, from `first` on. Also: the estimate knows which cannot. */
+static void check_renders(const char *key, const char *arch, int64_t first, int64_t step) {
+    struct subject subject = subject_of(key, arch);
+    int rendered = 0, all = 0;
+    cr_assert_leq(subject.space->size, 5184);
+    for (int64_t i = first; i < subject.space->size; i += step) {
+        double seconds = estimate(&subject, i);
+        struct program *program = render(&subject, i);
+        cr_assert(isinf(seconds) || (seconds > 1e-6 && seconds < 1e-2), "%g", seconds);
+        cr_assert(program || isinf(seconds), "configuration %lld of %s", (long long)i, key);
+        for (int j = 0; program && j < program->n_run; j++)
+            check_launch(&program->run[j], &subject, program);
+        rendered += program != NULL;
+        all++;
+    }
+    cr_assert_geq(rendered * 2, all, "%d of %d configurations of %s", rendered, all, key);
+    arena_free(subject.arena);
+}
+
 Test(conv2d_mma_cuda, renders_every_configuration_or_says_why_not) {
     static const char *const archs[] = {"sm_75", "sm_80", "sm_86", "sm_90a", "sm_100a"};
-    for (size_t k = 0; k < ARRAY_COUNT(keys); k++) {
-        struct subject subject = subject_of(keys[k], archs[k]);
-        int rendered = 0, all = 0;
-        cr_assert_leq(subject.space->size, 5184);
-        for (int64_t i = (int64_t)k; i < subject.space->size; i += 3) {
-            double seconds = estimate(&subject, i);
-            struct program *program = render(&subject, i);
-            cr_assert(isinf(seconds) || (seconds > 1e-6 && seconds < 1e-2), "%g", seconds);
-            cr_assert(program || isinf(seconds), "configuration %lld of %s", (long long)i, keys[k]);
-            for (int j = 0; program && j < program->n_run; j++)
-                check_launch(&program->run[j], &subject, program);
-            rendered += program != NULL;
-            all++;
-        }
-        cr_assert_geq(rendered * 2, all, "%d of %d configurations of %s", rendered, all, keys[k]);
-        arena_free(subject.arena);
-    }
+    for (size_t k = 0; k < ARRAY_COUNT(keys); k++)
+        check_renders(keys[k], archs[k], (int64_t)k, 3);
+}
+
+Test(conv2d_mma_cuda, renders_those_of_other_types_too) {
+    static const char *const archs[] = {"sm_80", "sm_86", "sm_90a"};
+    for (size_t k = 0; k < ARRAY_COUNT(other_keys); k++)
+        check_renders(other_keys[k], archs[k % ARRAY_COUNT(archs)], (int64_t)k, 7);
 }
 
 static bool served(const char *key, const char *arch) {
@@ -150,7 +182,7 @@ static bool served(const char *key, const char *arch) {
     return serves;
 }
 
-Test(conv2d_mma_cuda, serves_convolutions_of_halfs_in_nhwc_only) {
+Test(conv2d_mma_cuda, serves_convolutions_in_nhwc_only) {
     cr_assert(served(CONV, "sm_75"));
     cr_assert(served("conv2d(f16:nhwc:1x64x8x8, f16:row:64x32x3x3) -> f16:nhwc:1x64x8x8 "
                      "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=2}",
@@ -166,6 +198,23 @@ Test(conv2d_mma_cuda, serves_convolutions_of_halfs_in_nhwc_only) {
                          "sm_90a"));
     cr_assert(served("dense(f16:row:3x75, f16:row:110x75) -> f16:row:3x110", "sm_90a"));
     cr_assert_not(served(CONV, "x86-64-v3"));
+}
+
+/* Older devices have no such mma; f32 itself is not what a tensor core multiplies; and all are of one type. */
+Test(conv2d_mma_cuda, serves_other_types_from_sm_80_on) {
+    for (size_t k = 0; k < ARRAY_COUNT(other_keys); k++) {
+        cr_assert(served(other_keys[k], "sm_80") && served(other_keys[k], "sm_89") && served(other_keys[k], "sm_90a"));
+        cr_assert_not(served(other_keys[k], "sm_75"));
+    }
+    cr_assert_not(served("conv2d(bf16:nhwc:1x64x8x8, f16:row:64x64x3x3) -> bf16:nhwc:1x64x8x8 "
+                         "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1}",
+                         "sm_90a"));
+    cr_assert_not(served("conv2d(f32:nhwc:1x64x8x8, f32:row:64x64x3x3) -> bf16:nhwc:1x64x8x8 "
+                         "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} math=tf32",
+                         "sm_90a"));
+    cr_assert_not(served("conv2d(f32:row:1x64x8x8, f32:row:64x64x3x3) -> f32:row:1x64x8x8 "
+                         "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} math=tf32",
+                         "sm_90a"));
 }
 
 /* ---- shapes as arguments ---- */
@@ -316,19 +365,23 @@ Test(conv2d_mma_cuda, sums_are_written_without_conflicts_of_banks) {
 
 /* ---- arithmetic, on the host ---- */
 
-static uint16_t half_bits(float value) {
-    const _Float16 half = (_Float16)value;
-    uint16_t bits;
-    memcpy(&bits, &half, sizeof bits);
-    return bits;
-}
-
 static double value_at(const struct operand *operand, const void *data, int64_t i) {
-    _Float16 half;
     if (operand->dtype == DTYPE_F32)
         return ((const float *)data)[i];
-    memcpy(&half, (const uint16_t *)data + i, sizeof half);
-    return (double)half;
+    return narrow_to_float(operand->dtype, ((const uint16_t *)data)[i]);
+}
+
+static void set_value(const struct operand *operand, void *data, int64_t i, float value) {
+    if (operand->dtype == DTYPE_F32)
+        ((float *)data)[i] = value;
+    else
+        ((uint16_t *)data)[i] = narrow_from_float(operand->dtype, value);
+}
+
+/* Element i of input 0 or 1, as it is multiplied. */
+static double factor_at(const struct workload *w, int input, const void *const *in, int64_t i) {
+    double value = value_at(&w->in[input], in[input], i);
+    return w->tf32 ? tf32_from_float((float)value) : value;
 }
 
 /* Where an element of a rank-4 operand is. */
@@ -349,8 +402,8 @@ static double sum_at(const struct workload *w, const void *const *in, int64_t n,
                 int64_t y = oy * attr->stride[0] - attr->pad[0] + r * attr->dilation[0];
                 int64_t x = ox * attr->stride[1] - attr->pad[1] + s * attr->dilation[1];
                 if (y >= 0 && y < data[2] && x >= 0 && x < data[3])
-                    sum += value_at(&w->in[0], in[0], offset(&w->in[0], n, group * weight[1] + c, y, x)) *
-                           value_at(&w->in[1], in[1], offset(&w->in[1], k, c, r, s));
+                    sum += factor_at(w, 0, in, offset(&w->in[0], n, group * weight[1] + c, y, x)) *
+                           factor_at(w, 1, in, offset(&w->in[1], k, c, r, s));
             }
     return sum;
 }
@@ -397,15 +450,30 @@ static void check_margins(const void *buffer, size_t bytes, const char *what) {
         cr_assert_eq(data[i], 0xff, "%s: a write behind a buffer", what);
 }
 
+/* One of the floats that TF32 rounds to this one: from half a unit in the last place below, to just under half above.
+ */
+static float blurred(float value, struct rng *rng) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = value == 0 ? bits : bits - 0x1000 + (uint32_t)rng_below(rng, 0x2000);
+    memcpy(&value, &bits, sizeof bits);
+    return value;
+}
+
 /* Small enough that all sums are exact as halfs: most of the weights are 0. */
-static void fill(const struct operand *operand, void *data, int64_t zeros, struct rng *rng) {
+static void fill(const struct workload *w, int input, void *data, struct rng *rng) {
+    const struct operand *operand = &w->in[input];
+    int64_t depth = shape_count(&w->in[1].shape) / w->in[1].shape.dim[0];
+    int64_t zeros = input == 1 ? 1 + depth / 128 : 1;
     for (int64_t i = 0; i < shape_count(&operand->shape); i++) {
         float value = rng_below(rng, (uint64_t)zeros) == 0 ? (float)rng_below(rng, 7) - 3 : 0;
-        if (operand->dtype == DTYPE_F32)
-            ((float *)data)[i] = value;
-        else
-            ((uint16_t *)data)[i] = half_bits(value);
+        set_value(operand, data, i, w->tf32 && input < 2 ? blurred(value, rng) : value);
     }
+}
+
+/* As the output's type has it: the kernel's own sum is exact, and rounded once. */
+static double stored(enum dtype dtype, double value) {
+    return dtype_is_narrow(dtype) ? narrow_to_float(dtype, narrow_from_float(dtype, (float)value)) : value;
 }
 
 static void check_output(const struct workload *w, void *const *in, const void *out, const char *what) {
@@ -418,7 +486,7 @@ static void check_output(const struct workload *w, void *const *in, const void *
                 double sum = sum_at(w, inputs, n, k, i / y[3], i % y[3]);
                 sum += w->epilogue.bias ? value_at(&w->in[2], in[2], k) : 0;
                 sum += w->epilogue.residual ? value_at(&w->in[w->n_in - 1], in[w->n_in - 1], at) : 0;
-                sum = act_of(&w->epilogue, sum);
+                sum = stored(w->out[0].dtype, act_of(&w->epilogue, sum));
                 double got = value_at(&w->out[0], out, at);
                 cr_assert(got == sum || (isnan(got) && isnan(sum)), "%s: at %lld %lld %lld: %g instead of %g", what,
                           (long long)n, (long long)k, (long long)i, got, sum);
@@ -430,15 +498,14 @@ static void execute(const struct warps_code *code, const struct subject *subject
     const struct workload *w = subject->workload;
     struct rng rng;
     void *memory[ARG_VALUE][8] = {{NULL}};
-    int64_t depth = shape_count(&w->in[1].shape) / w->in[1].shape.dim[0];
     rng_seed(&rng, 11);
     for (int i = 0; i < w->n_in; i++) {
         memory[ARG_IN][i] = new_buffer(operand_bytes(&w->in[i]));
-        fill(&w->in[i], memory[ARG_IN][i], i == 1 ? 1 + depth / 128 : 1, &rng);
+        fill(w, i, memory[ARG_IN][i], &rng);
     }
     /* Infinity shows in the outputs that see it, and in no other. */
     if (w->in[0].shape.dim[2] * w->in[0].shape.dim[3] > 30)
-        ((uint16_t *)memory[ARG_IN][0])[shape_count(&w->in[0].shape) / 2] = 0x7c00;
+        set_value(&w->in[0], memory[ARG_IN][0], shape_count(&w->in[0].shape) / 2, INFINITY);
     memory[ARG_OUT][0] = new_buffer(operand_bytes(&w->out[0]));
     for (int i = 0; i < program->n_scratch; i++)
         memory[ARG_SCRATCH][i] = new_buffer(program->scratch_bytes[i]);
@@ -490,7 +557,7 @@ static int64_t outputs(int64_t size, int64_t pads, int64_t taps, int64_t dilatio
 }
 
 /* Odd channels, 1-pixel images, strides, dilation, uneven pads, batches, each kind of epilogue. */
-static void random_key(struct rng *rng, struct buf *ret) {
+static void random_key(const char *type, struct rng *rng, struct buf *ret) {
     static const char *const acts[] = {"", " act=relu", " act=clip:0:6"};
     int64_t groups = PICK(rng, 1, 1, 1, 1, 2), n = PICK(rng, 1, 1, 1, 2, 3), oh = 0, ow = 0;
     int64_t cg = groups > 1 ? PICK(rng, 16, 24, 20) : PICK(rng, 1, 3, 5, 8, 10, 16, 17, 24, 36, 64, 100);
@@ -507,25 +574,25 @@ static void random_key(struct rng *rng, struct buf *ret) {
     }
     bool bias = rng_below(rng, 2), residual = rng_below(rng, 2);
     long long k = (long long)(kg * groups), c = (long long)(cg * groups);
-    buf_printf(ret, "conv2d(f16:nhwc:%lldx%lldx%lldx%lld, f16:row:%lldx%lldx%lldx%lld", (long long)n, c, (long long)h,
-               (long long)w, k, (long long)cg, (long long)kh, (long long)kw);
+    buf_printf(ret, "conv2d(%s:nhwc:%lldx%lldx%lldx%lld, %s:row:%lldx%lldx%lldx%lld", type, (long long)n, c,
+               (long long)h, (long long)w, type, k, (long long)cg, (long long)kh, (long long)kw);
     if (bias)
-        buf_printf(ret, ", %s:row:%lld", rng_below(rng, 2) ? "f16" : "f32", k);
+        buf_printf(ret, ", %s:row:%lld", rng_below(rng, 2) ? type : "f32", k);
     if (residual)
-        buf_printf(ret, ", f16:nhwc:%lldx%lldx%lldx%lld", (long long)n, k, (long long)oh, (long long)ow);
-    buf_printf(ret, ") -> f16:nhwc:%lldx%lldx%lldx%lld {stride=%lldx%lld, dilation=%lldx%lld, ", (long long)n, k,
+        buf_printf(ret, ", %s:nhwc:%lldx%lldx%lldx%lld", type, (long long)n, k, (long long)oh, (long long)ow);
+    buf_printf(ret, ") -> %s:nhwc:%lldx%lldx%lldx%lld {stride=%lldx%lld, dilation=%lldx%lld, ", type, (long long)n, k,
                (long long)oh, (long long)ow, (long long)sh, (long long)sw, (long long)dh, (long long)dw);
-    buf_printf(ret, "pad=%lldx%lldx%lldx%lld, groups=%lld}%s%s%s", (long long)pad[0], (long long)pad[1],
+    buf_printf(ret, "pad=%lldx%lldx%lldx%lld, groups=%lld}%s%s%s%s", (long long)pad[0], (long long)pad[1],
                (long long)pad[2], (long long)pad[3], (long long)groups, bias ? " bias" : "",
-               residual ? " residual" : "", acts[rng_below(rng, 3)]);
+               residual ? " residual" : "", acts[rng_below(rng, 3)], strcmp(type, "f32") == 0 ? " math=tf32" : "");
 }
 
-static void check_random(uint64_t seed, const char *arch) {
+static void check_random(uint64_t seed, const char *arch, const char *type) {
     struct buf key CLEANUP(buf_release) = BUF_INIT(1 << 16);
     struct rng rng;
     struct warps_code code;
     rng_seed(&rng, seed);
-    random_key(&rng, &key);
+    random_key(type, &rng, &key);
     struct subject subject = subject_of(buf_str(&key), arch);
     int64_t index = random_index(&subject, &rng);
     struct program *program = render(&subject, index);
@@ -539,7 +606,19 @@ static const char *const emulated[] = {"sm_90a", "sm_75", "sm_80", "sm_90a"};
 
 Test(conv2d_mma_cuda, random_configurations_compute_random_convolutions) {
     for (uint64_t i = 0; i < ROUNDS; i++)
-        check_random(i + 1, emulated[i % ARRAY_COUNT(emulated)]);
+        check_random(i + 1, emulated[i % ARRAY_COUNT(emulated)], "f16");
+}
+
+static const char *const newer[] = {"sm_90a", "sm_80"};
+
+Test(conv2d_mma_cuda, random_configurations_compute_in_bf16) {
+    for (uint64_t i = 0; i < ROUNDS; i++)
+        check_random(i + 101, newer[i % ARRAY_COUNT(newer)], "bf16");
+}
+
+Test(conv2d_mma_cuda, random_configurations_compute_in_tf32) {
+    for (uint64_t i = 0; i < ROUNDS; i++)
+        check_random(i + 201, newer[i % ARRAY_COUNT(newer)], "f32");
 }
 
 /* ---- some configurations, each for several workloads: with shapes as arguments they share the code ---- */
@@ -577,6 +656,19 @@ Test(conv2d_mma_cuda, a_cluster_adds_what_its_parts_summed) {
     };
     const struct tiling tiling = {56, 32, 64, 4, 2, 3, 4, 0};
     check_family("sm_90a", &tiling, family, (int)ARRAY_COUNT(family));
+}
+
+/* The same in TF32, whose tile of k has half as many elements, with pixels on either side of the mma. */
+Test(conv2d_mma_cuda, in_tf32_patches_and_weights_are_rounded_to_the_nearest) {
+    static const char *const family[] = {
+        "conv2d(f32:nhwc:1x64x7x7, f32:row:40x64x3x3, f32:row:40, f32:nhwc:1x40x7x7) -> f32:nhwc:1x40x7x7 "
+        "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu math=tf32",
+        "conv2d(f32:nhwc:1x320x1x49, f32:row:64x320x1x1) -> f32:nhwc:1x64x1x49 "
+        "{stride=1x1, dilation=1x1, pad=0x0x0x0, groups=1} math=tf32",
+    };
+    const struct tiling swapped = {56, 32, 32, 4, 2, 3, 4, 0}, straight = {32, 32, 32, 4, 1, 3, 2, 0};
+    check_family("sm_90a", &swapped, family, (int)ARRAY_COUNT(family));
+    check_family("sm_80", &straight, family, (int)ARRAY_COUNT(family));
 }
 
 /* Odd output channels, input channels in fours, and sums split without a cluster. */
@@ -677,4 +769,17 @@ Test(conv2d_mma_cuda, compiles_for_other_architectures) {
     static const char *const archs[] = {"sm_75", "sm_80", "sm_89", "sm_100a"};
     for (size_t a = 0; a < ARRAY_COUNT(archs); a++)
         compile_for(archs[a], keys[a]);
+}
+
+Test(conv2d_mma_cuda, compiles_for_bf16) {
+    compile_for("sm_90a", BF16_CONV);
+    compile_for("sm_80", BF16_STEM);
+    compile_for("sm_89", BF16_SMALL);
+}
+
+Test(conv2d_mma_cuda, compiles_for_tf32) {
+    compile_for("sm_90a", TF32_CONV);
+    compile_for("sm_90a", TF32_SMALL);
+    compile_for("sm_80", TF32_STEM);
+    compile_for("sm_89", TF32_SMALL);
 }

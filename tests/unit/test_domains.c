@@ -95,12 +95,23 @@ Test(floor, leaves_room_for_winograd) {
     arena_free(arena);
 }
 
-Test(floor, leaves_room_for_the_matrix_units_on_halves) {
+Test(floor, leaves_room_for_the_matrix_units) {
+    static const struct {
+        const char *key;
+        double rate;
+    } cases[] = {
+        {"dense(f16:row:9x80, f16:row:70x80) -> f16:row:9x70", 1.6e8},
+        {"dense(bf16:row:9x80, bf16:row:70x80) -> bf16:row:9x70", 1.6e8},
+        {"dense(f32:row:9x80, f32:row:70x80) -> f32:row:9x70 math=tf32", 8e7},
+        {"dense(f32:row:9x80, f32:row:70x80) -> f32:row:9x70", 1e7},
+    };
     struct arena *arena = arena_new(0);
-    struct workload *dense = parse(arena, "dense(f16:row:9x80, f16:row:70x80) -> f16:row:9x70");
     struct device_info device = {.target = cpu, .peak_flops = 1e7};
     memcpy(device.target.kind, "cuda", sizeof "cuda");
-    cr_expect_float_eq(workload_floor_s(dense, &device), (double)workload_flops(dense) / 1.6e8, 1e-12);
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct workload *dense = parse(arena, cases[i].key);
+        cr_expect_float_eq(workload_floor_s(dense, &device), (double)workload_flops(dense) / cases[i].rate, 1e-12);
+    }
     arena_free(arena);
 }
 

@@ -118,6 +118,17 @@ Test(inspect, another_precision_gives_other_tasks) {
     cr_assert_lt(summary->tasks[0].bytes, inspect(1)->tasks[0].bytes);
 }
 
+Test(inspect, tf32_marks_the_tasks_of_fp32) {
+    struct inspect_options options = {.batch = 1, .precision = PRECISION_TF32, .layout = LAYOUT_NHWC};
+    struct model_summary *summary;
+    char marked[1024];
+    write_network();
+    cr_assert_eq(model_inspect(path, &options, deadline_in_s(120), arena, &summary, &error), 0, "%s", error.text);
+    cr_assert_eq(summary->n_tasks, 2);
+    snprintf(marked, sizeof marked, "%s math=tf32", inspect(1)->tasks[0].workload);
+    cr_assert_str_eq(summary->tasks[0].workload, marked);
+}
+
 Test(inspect, operators_and_parameters_are_counted_after_fusing) {
     int nodes = 0;
     write_network();

@@ -178,3 +178,26 @@ Test(job_options, a_template_for_another_precision_is_answered_with_those_for_th
     cr_expect_null(strstr(error.text, "conv2d_direct.cpu"), "%s", error.text);
     json_object_put(body);
 }
+
+/* f32's templates may be named for tf32, and the tensor cores' for each precision but fp32. */
+Test(job_options, a_template_is_named_for_each_precision_that_it_serves) {
+    static const struct {
+        const char *precision, *template;
+        bool served;
+    } cases[] = {
+        {"fp32", "conv2d_mma.cuda", false},   {"fp16", "conv2d_mma.cuda", true},  {"bf16", "conv2d_mma.cuda", true},
+        {"tf32", "conv2d_mma.cuda", true},    {"tf32", "conv2d_simt.cuda", true}, {"bf16", "conv2d_simt.cuda", false},
+        {"bf16", "conv2d_direct.cpu", false}, {"bf16", "plain.cpu", true},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        char text[256];
+        snprintf(text, sizeof text, "{\"model_id\": \"m\", \"precision\": \"%s\", \"tuner\": {\"template\": \"%s\"}}",
+                 cases[i].precision, cases[i].template);
+        struct json_object *body = parse(text);
+        struct job_options options;
+        struct error error = {0};
+        cr_expect_eq(job_options_read(body, &options, &error) == 0, cases[i].served, "%s", text);
+        cr_expect(cases[i].served || strcmp(error.code, "wrong-precision") == 0, "%s: %s", text, error.text);
+        json_object_put(body);
+    }
+}

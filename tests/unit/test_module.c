@@ -82,6 +82,10 @@ Test(module, every_generated_network_in_fp16_gives_the_expected_outputs) {
     check_networks(LAYOUT_NHWC, PRECISION_FP16, true);
 }
 
+Test(module, every_generated_network_in_bf16_gives_the_expected_outputs) {
+    check_networks(LAYOUT_NHWC, PRECISION_BF16, true);
+}
+
 /* ---- a network of our own: relu(conv(x) + b) + k × x, flattened, and the input itself ---- */
 
 enum { C = 3, H = 4, W = 5, ELEMENTS = C * H * W };

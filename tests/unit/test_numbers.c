@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gpu/measure/guarded.h"
+#include "service/base/bfloat.h"
 #include "service/base/half.h"
 
 static struct arena *arena;
@@ -126,7 +127,8 @@ static bool agrees_surely(int64_t at, float value, int threads) {
     }
     got[at] = value;
     struct pool *pool = threads ? pool_new(threads) : NULL;
-    bool sure = numbers_surely_agree(pool, &large, numbers_limit(&large, NUMBERS_UNIFORM, expected), got, expected);
+    bool sure =
+        numbers_surely_agree(pool, &large, numbers_limit(&large, false, NUMBERS_UNIFORM, expected), got, expected);
     pool_free(pool);
     return sure;
 }
@@ -198,7 +200,7 @@ Test(numbers, a_last_place_of_a_half_is_no_difference_and_a_wrong_integer_is) {
     memcpy(got, expected, sizeof got);
     got[150] = half_from_float(0.125F);
     cr_assert(numbers_agree(&operand, NUMBERS_INTEGERS, got, expected, text, sizeof text));
-    double limit = numbers_limit(&operand, NUMBERS_INTEGERS, expected);
+    double limit = numbers_limit(&operand, false, NUMBERS_INTEGERS, expected);
     cr_assert(numbers_surely_agree(NULL, &operand, limit, got, expected));
     for (int at = 1; at < N; at += 1027) {
         memcpy(got, expected, sizeof got);
@@ -207,6 +209,74 @@ Test(numbers, a_last_place_of_a_half_is_no_difference_and_a_wrong_integer_is) {
         cr_assert_not(numbers_agree(&operand, NUMBERS_UNIFORM, got, expected, text, sizeof text));
         cr_assert_not(numbers_surely_agree(NULL, &operand, limit, got, expected));
     }
+}
+
+/* ---- bf16, tf32 ---- */
+
+static float bfloat_at(const void *data, int64_t i) {
+    return bfloat_to_float(((const uint16_t *)data)[i]);
+}
+
+/* Sums with the largest that a fill can give stay where a difference of 1 is seen, but for very few. */
+Test(numbers, long_sums_of_bfloats_have_fewer_terms) {
+    enum { ROWS = 512, TERMS = 4608 };
+    const struct workload *workload = parse("conv2d(bf16:nhwc:1x512x7x7, bf16:row:512x512x3x3) -> bf16:nhwc:1x512x7x7 "
+                                            "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1}");
+    const uint16_t *w = filled(workload, 1, NUMBERS_INTEGERS), *x = filled(workload, 0, NUMBERS_INTEGERS);
+    double largest = 0;
+    for (int64_t row = 0; row < ROWS; row++) {
+        double sum = 0;
+        int terms = 0;
+        for (int64_t i = 0; i < TERMS; i++) {
+            sum += (double)bfloat_at(w, row * TERMS + i) * (double)bfloat_at(x, i);
+            terms += bfloat_at(w, row * TERMS + i) != 0;
+        }
+        largest = fmax(largest, fabs(sum));
+        cr_assert(terms > 6 && terms < 64, "row %lld: %d", (long long)row, terms);
+    }
+    cr_assert(largest > 16 && largest + 11 < 128, "%g", largest);
+}
+
+Test(numbers, bfloats_are_whole_or_between_minus_one_and_one) {
+    const struct workload *workload = parse("dense(bf16:row:4x100, bf16:row:5x100) -> bf16:row:4x5");
+    const void *whole = filled(workload, 0, NUMBERS_INTEGERS), *uniform = filled(workload, 0, NUMBERS_UNIFORM);
+    bool fraction = false;
+    for (int64_t i = 0; i < 400; i++) {
+        cr_assert(rintf(bfloat_at(whole, i)) == bfloat_at(whole, i) && fabsf(bfloat_at(whole, i)) <= 3);
+        cr_assert_leq(fabsf(bfloat_at(uniform, i)), 1);
+        fraction |= rintf(bfloat_at(uniform, i)) != bfloat_at(uniform, i);
+    }
+    cr_assert(fraction);
+}
+
+Test(numbers, a_last_place_of_a_bfloat_is_no_difference_and_a_wrong_integer_is) {
+    enum { N = 1030 };
+    const struct operand operand = {DTYPE_BF16, LAYOUT_ROW, {1, {N}}};
+    uint16_t expected[N], got[N];
+    char text[256] = "";
+    for (int i = 0; i < N; i++)
+        expected[i] = bfloat_from_float((float)(i % 201 - 100));
+    memcpy(got, expected, sizeof got);
+    got[3] = bfloat_from_float(-97.5F);
+    cr_assert(numbers_agree(&operand, NUMBERS_INTEGERS, got, expected, text, sizeof text));
+    double limit = numbers_limit(&operand, false, NUMBERS_INTEGERS, expected);
+    cr_assert(numbers_surely_agree(NULL, &operand, limit, got, expected));
+    for (int at = 1; at < N; at += 1027) {
+        memcpy(got, expected, sizeof got);
+        got[at] = bfloat_from_float(bfloat_to_float(expected[at]) + 1);
+        cr_assert_not(numbers_agree(&operand, NUMBERS_INTEGERS, got, expected, text, sizeof text));
+        cr_assert_not(numbers_surely_agree(NULL, &operand, limit, got, expected));
+        got[at] = bfloat_from_float(bfloat_to_float(expected[at]) + 2);
+        cr_assert_not(numbers_agree(&operand, NUMBERS_UNIFORM, got, expected, text, sizeof text));
+    }
+}
+
+Test(numbers, results_of_tf32_may_differ_by_a_thousandth_but_for_integers) {
+    const struct operand operand = {DTYPE_F32, LAYOUT_ROW, {1, {3}}};
+    const float expected[] = {1, -8, 3};
+    cr_assert_float_eq(numbers_limit(&operand, true, NUMBERS_UNIFORM, expected), 8e-3, 1e-9);
+    cr_assert_float_eq(numbers_limit(&operand, false, NUMBERS_UNIFORM, expected), 8e-4, 1e-9);
+    cr_assert_float_eq(numbers_limit(&operand, true, NUMBERS_INTEGERS, expected), 8e-5, 1e-9);
 }
 
 /* ---- canaries ---- */

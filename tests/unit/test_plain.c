@@ -9,6 +9,7 @@
 #include "gpu/template/builtin.h"
 #include "service/base/clock.h"
 #include "service/base/half.h"
+#include "service/model/narrow.h"
 #include "service/base/rng.h"
 #include "service/model/eval.h"
 
@@ -241,6 +242,23 @@ static const char *const halves[] = {
     NULL,
 };
 
+/* The same in bf16. */
+static const char *bfloats[ARRAY_COUNT(halves)];
+
+static void make_bfloats(void) {
+    for (size_t i = 0; halves[i]; i++) {
+        struct buf key = BUF_INIT(4096); /* to the end of the process, as a constant */
+        for (const char *c = halves[i]; *c; c++) {
+            if (strncmp(c, "f16:", 4) == 0)
+                buf_putc(&key, 'b');
+            buf_putc(&key, *c);
+        }
+        bfloats[i] = buf_str(&key);
+    }
+}
+
+TestSuite(plain, .init = make_bfloats);
+
 /* ---- Running one ---- */
 
 struct run {
@@ -287,8 +305,8 @@ static void fill(struct run *run, int input) {
     for (int64_t i = 0; i < count; i++) {
         if (operand->dtype == DTYPE_F32)
             ((float *)data)[i] = (float)pick_float(run, input);
-        else if (operand->dtype == DTYPE_F16)
-            ((uint16_t *)data)[i] = half_from_float((float)pick_float(run, input));
+        else if (dtype_is_narrow(operand->dtype))
+            ((uint16_t *)data)[i] = narrow_from_float(operand->dtype, (float)pick_float(run, input));
         else
             put_int(data, operand->dtype, i, pick_int(run, input));
     }
@@ -341,20 +359,21 @@ static const float *floats(const struct run *run, enum dtype dtype, const void *
     if (dtype == DTYPE_F32)
         return data;
     float *wide = arena_array(run->arena, (size_t)n, sizeof *wide);
-    for (int64_t i = 0; i < n; i++)
-        wide[i] = half_to_float(((const uint16_t *)data)[i]);
+    narrow_widen(dtype, data, n, wide);
     return wide;
 }
 
-/* What rounding to f16 may make of a difference: one unit in the last place. */
+/* What rounding to f16 or bf16 may make of a difference: one unit in the last place. */
 static double last_place(enum dtype dtype, double expected) {
-    return dtype == DTYPE_F16 ? fmax(fabs(expected) * 0x1p-10, 0x1p-24) : 0;
+    return dtype == DTYPE_F16    ? fmax(fabs(expected) * 0x1p-10, 0x1p-24)
+           : dtype == DTYPE_BF16 ? fabs(expected) * 0x1p-7
+                                 : 0;
 }
 
 static void compare(const struct run *run, const void *got, const char *what) {
     const struct operand *out = &run->workload->out[0];
     int64_t count = shape_count(&out->shape);
-    if (out->dtype != DTYPE_F32 && out->dtype != DTYPE_F16) {
+    if (out->dtype != DTYPE_F32 && !dtype_is_narrow(out->dtype)) {
         cr_assert_eq(memcmp(got, run->out.data, operand_bytes(out)), 0, "%s", what);
         return;
     }
@@ -518,34 +537,39 @@ Test(plain, halves_on_the_cpu_are_the_evaluators) {
     check_all(&device_cpu, &plain_cpu, halves);
 }
 
-/* The same layer in f32, whose sums the evaluator takes in double, and in f16 on the device. */
-static double error_of_half(const struct bench *bench, const char *single, const char *half) {
+Test(plain, bfloats_on_the_cpu_are_the_evaluators) {
+    check_all(&device_cpu, &plain_cpu, bfloats);
+}
+
+/* The same layer in f32, whose sums the evaluator takes in double, and in f16 or bf16 on the device. */
+static double error_of_narrow(const struct bench *bench, const char *single, const char *narrow_key) {
     struct run exact, rounded;
     double largest = 0, worst = 0;
     run_init(&exact, single);
-    run_init(&rounded, half);
+    run_init(&rounded, narrow_key);
+    enum dtype dtype = rounded.workload->out[0].dtype;
     for (int i = 0; i < rounded.workload->n_in; i++) {
         const float *from = exact.in[i].data;
         void *to = (void *)(uintptr_t)rounded.in[i].data;
         int64_t n = shape_count(&exact.in[i].shape);
-        bool narrow = rounded.workload->in[i].dtype == DTYPE_F16;
+        bool narrow = dtype_is_narrow(rounded.workload->in[i].dtype);
         for (int64_t j = 0; j < n && narrow; j++)
-            ((uint16_t *)to)[j] = half_from_float(from[j]);
+            ((uint16_t *)to)[j] = narrow_from_float(dtype, from[j]);
         if (!narrow)
             memcpy(to, from, (size_t)n * sizeof *from);
     }
-    const uint16_t *got = compute(bench, &rounded, &plain_cpu, -1, half);
+    const uint16_t *got = compute(bench, &rounded, &plain_cpu, -1, narrow_key);
     const float *expected = exact.out.data;
     for (int64_t i = 0; i < shape_count(&exact.out.shape); i++) {
         largest = fmax(largest, fabs((double)expected[i]));
-        worst = fmax(worst, fabs((double)half_to_float(got[i]) - (double)expected[i]));
+        worst = fmax(worst, fabs((double)narrow_to_float(dtype, got[i]) - (double)expected[i]));
     }
     arena_free(exact.arena);
     arena_free(rounded.arena);
     return worst / largest;
 }
 
-/* Of numbers that are no halves themselves: the rounding of inputs, weights and output together. */
+/* Of numbers that are no halves themselves: the rounding of inputs, weights and output together. bf16: 8 times that. */
 Test(plain, a_layer_in_halves_is_within_2e_3_of_one_in_double) {
     static const char *const layers[][2] = {
         {"conv2d(f32:nhwc:1x64x14x14, f32:row:64x64x3x3, f32:row:64, f32:nhwc:1x64x14x14) -> f32:nhwc:1x64x14x14 "
@@ -568,9 +592,13 @@ Test(plain, a_layer_in_halves_is_within_2e_3_of_one_in_double) {
     struct bench bench;
     bench_open(&bench, &device_cpu);
     for (size_t i = 0; i < ARRAY_COUNT(layers); i++) {
-        double error = error_of_half(&bench, layers[i][0], layers[i][1]);
+        double error = error_of_narrow(&bench, layers[i][0], layers[i][1]);
         cr_expect(error > 1e-5 && error < 2e-3, "%s: %g", layers[i][1], error);
     }
+    double error = error_of_narrow(&bench, layers[1][0],
+                                   "conv2d(bf16:nhwc:1x3x28x28, bf16:row:32x3x7x7, f32:row:32) -> "
+                                   "bf16:nhwc:1x32x14x14 {stride=2x2, dilation=1x1, pad=3x3x3x3, groups=1} bias");
+    cr_expect(error > 1e-3 && error < 1.6e-2, "in bf16: %g", error);
     device_cpu.close(bench.device);
 }
 
@@ -610,6 +638,63 @@ Test(plain, halves_survive_the_kernels_conversions_on_the_cpu) {
     }
     arena_free(run.arena);
     device_cpu.close(bench.device);
+}
+
+/* Every bfloat, and numbers between two of them, the middle and on either side of it. */
+Test(plain, bfloats_survive_the_kernels_conversions_on_the_cpu) {
+    static const uint32_t between[] = {0, 0x7fff, 0x8000, 0x8001};
+    struct bench bench;
+    struct run run, back;
+    bench_open(&bench, &device_cpu);
+    run_init(&run, "cast(bf16:row:65536) -> f32:row:65536");
+    run_init(&back, "cast(f32:row:65536) -> bf16:row:65536");
+    for (int i = 0; i < 65536; i++)
+        ((uint16_t *)(uintptr_t)run.in[0].data)[i] = (uint16_t)i;
+    const float *wide = compute(&bench, &run, &plain_cpu, -1, "to f32");
+    for (int i = 0; i < 65536; i++)
+        cr_assert(wide[i] == bfloat_to_float((uint16_t)i) || isnan(wide[i]), "%#x is %g", i, (double)wide[i]);
+    for (size_t b = 0; b < ARRAY_COUNT(between); b++) {
+        for (uint32_t i = 0; i < 65536; i++)
+            ((uint32_t *)(uintptr_t)back.in[0].data)[i] = i << 16 | between[b];
+        const uint16_t *narrow = compute(&bench, &back, &plain_cpu, -1, "to bf16");
+        for (int i = 0; i < 65536; i++) {
+            float x = ((const float *)back.in[0].data)[i];
+            cr_assert_eq(narrow[i], bfloat_from_float(x), "%.9g becomes %#x", (double)x, narrow[i]);
+        }
+    }
+    arena_free(run.arena);
+    arena_free(back.arena);
+    device_cpu.close(bench.device);
+}
+
+/* What may be rounded need not be. */
+Test(plain, where_factors_may_be_tf32_they_are_f32) {
+    static const char *const matching[] = {
+        "conv2d(f32:nhwc:1x8x9x8, f32:row:10x8x3x3, f32:row:10) -> f32:nhwc:1x10x9x8 "
+        "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias act=relu",
+        "dense(f32:row:5x33, f32:row:9x33) -> f32:row:5x9",
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(matching); i++) {
+        const struct template *const templates[] = {&plain_cpu, &plain_cuda, &conv2d_direct_cpu};
+        struct arena *arena = arena_new(0);
+        struct workload *workload;
+        struct target target;
+        struct program *program[2];
+        struct error error = {0};
+        cr_assert_eq(workload_parse(matching[i], arena, &workload, &error), 0, "%s", error.text);
+        for (size_t t = 0; t < ARRAY_COUNT(templates); t++) {
+            cr_assert_eq(target_of_arch(t == 1 ? "sm_80" : "x86-64-v3", &target, &error), 0);
+            for (int tf32 = 0; tf32 < 2; tf32++) {
+                workload->tf32 = tf32;
+                cr_assert(templates[t]->serves(workload, &target), "%s", matching[i]);
+                struct space *space = templates[t]->space(workload, &target, arena);
+                int64_t index = templates[t]->fallback(workload, &target, space);
+                cr_assert_eq(templates[t]->render(workload, &target, space, index, arena, &program[tf32], &error), 0);
+            }
+            cr_assert_str_eq(program[0]->source, program[1]->source);
+        }
+        arena_free(arena);
+    }
 }
 
 Test(depthwise, configurations_all_over_the_space_are_right) {
@@ -678,8 +763,8 @@ Test(plain, functions_on_the_cpu_hold_over_their_whole_range) {
 
 /* ---- CUDA ---- */
 
-static const char *const *const everything[] = {convs,       matrices, windows, lines,  elementwise,
-                                                activations, moves,    resizes, halves, NULL};
+static const char *const *const everything[] = {convs, matrices, windows, lines,   elementwise, activations,
+                                                moves, resizes,  halves,  bfloats, NULL};
 
 Test(plain, every_operator_on_a_gpu_is_the_evaluators, .timeout = 120) {
     for (int i = 0; everything[i]; i++)
@@ -810,6 +895,9 @@ Test(templates, those_for_one_type_leave_the_other_to_others) {
         "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=64} bias",
         "dense(f32:row:8x256, f32:row:64x256, f32:row:64) -> f32:row:8x64 bias",
         "dense(f32:row:64x256, f32:row:64x256, f32:row:64) -> f32:row:64x64 bias",
+        "pool(f32:nhwc:1x64x14x14) -> f32:nhwc:1x64x7x7 {kind=max, kernel=2x2, stride=2x2, "
+        "dilation=1x1, pad=0x0x0x0, count_include_pad=0}",
+        "reduce(f32:nhwc:1x64x7x7) -> f32:nhwc:1x64x1x1 {kind=mean, axes=12}",
     };
     struct arena *arena = arena_new(0);
     struct error error = {0};

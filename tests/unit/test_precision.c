@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "service/base/bfloat.h"
 #include "service/base/half.h"
 #include "service/base/rng.h"
 #include "service/model/eval.h"
@@ -72,9 +73,13 @@ static int conv(int x, int residual) {
     return added->out[0];
 }
 
-static void change(void) {
+static void change_to(enum precision precision) {
     struct error error = {0};
-    cr_assert_eq(graph_set_precision(graph, PRECISION_FP16, &loss, &error), 0, "%s", error.text);
+    cr_assert_eq(graph_set_precision(graph, precision, &loss, &error), 0, "%s", error.text);
+}
+
+static void change(void) {
+    change_to(PRECISION_FP16);
 }
 
 /* The workloads of the nodes, in order. */
@@ -97,10 +102,14 @@ Test(precision, names_are_read_and_others_told_those_that_there_are) {
     cr_assert_str_eq(precision_name(precision), "fp16");
     cr_assert_eq(precision_parse("f32", "code", &precision, &error), 0);
     cr_assert_str_eq(precision_name(precision), "fp32");
-    cr_assert_eq(precision_parse("bf16", "code", &precision, &error), -1);
+    for (int i = 0; i < PRECISION_COUNT; i++) {
+        cr_assert_eq(precision_parse(precision_name((enum precision)i), "code", &precision, &error), 0);
+        cr_assert_eq((int)precision, i);
+    }
+    cr_assert_eq(precision_parse("fp8", "code", &precision, &error), -1);
     cr_assert_str_eq(error.code, "code");
     cr_assert_str_eq(error.field, "precision");
-    cr_assert(strstr(error.text, "bf16") && strstr(error.text, "fp32, fp16"), "%s", error.text);
+    cr_assert(strstr(error.text, "fp8") && strstr(error.text, "fp32, fp16, bf16, tf32."), "%s", error.text);
 }
 
 Test(precision, fp32_leaves_a_graph_as_it_is) {
@@ -134,6 +143,39 @@ Test(precision, activations_and_weights_are_halves_biases_and_the_edges_are_not)
     cr_assert_eq(graph->values[graph->outputs[0]].dtype, DTYPE_F32);
     cr_assert_eq(loss.converted, 2 * 144 + 300);
     cr_assert_eq(loss.saturated, 0);
+}
+
+Test(precision, bf16_changes_what_fp16_does) {
+    int x = input(DTYPE_F32, SHAPE(1, 4, 5, 5));
+    output(conv(conv(x, -1), x));
+    change_to(PRECISION_BF16);
+    expect((const char *const[]){
+        "cast(f32:nhwc:1x4x5x5) -> bf16:nhwc:1x4x5x5",
+        "conv2d(bf16:nhwc:1x4x5x5, bf16:row:4x4x3x3, f32:row:4) -> bf16:nhwc:1x4x5x5" CONV_ATTRIBUTES "act=relu",
+        "conv2d(bf16:nhwc:1x4x5x5, bf16:row:4x4x3x3, f32:row:4, bf16:nhwc:1x4x5x5) -> "
+        "bf16:nhwc:1x4x5x5" CONV_ATTRIBUTES "residual act=relu",
+        "cast(bf16:nhwc:1x4x5x5) -> f32:nhwc:1x4x5x5",
+        NULL,
+    });
+    cr_assert_eq(loss.converted, 2 * 144);
+}
+
+Test(precision, tf32_marks_what_has_weights_and_changes_nothing_else) {
+    int x = input(DTYPE_F32, SHAPE(1, 4, 5, 5));
+    int flat = node(OP_RESHAPE, SHAPE(1, 100), conv(x, x), -1, -1, -1)->out[0];
+    int dense = node(OP_DENSE, SHAPE(1, 3), flat, constant(SHAPE(3, 100)), -1, -1)->out[0];
+    output(node(OP_MATMUL, SHAPE(1, 2), dense, constant(SHAPE(3, 2)), -1, -1)->out[0]);
+    int values = graph->n_values;
+    change_to(PRECISION_TF32);
+    expect((const char *const[]){
+        "conv2d(f32:nhwc:1x4x5x5, f32:row:4x4x3x3, f32:row:4, f32:nhwc:1x4x5x5) -> f32:nhwc:1x4x5x5" CONV_ATTRIBUTES
+        "residual act=relu math=tf32",
+        "reshape(f32:nhwc:1x4x5x5) -> f32:row:1x100",
+        "dense(f32:row:1x100, f32:row:3x100) -> f32:row:1x3 math=tf32",
+        "matmul(f32:row:1x3, f32:row:3x2) -> f32:row:1x2",
+        NULL,
+    });
+    cr_assert(graph->n_values == values && loss.converted == 0);
 }
 
 Test(precision, what_is_delicate_stays_f32) {
@@ -207,6 +249,21 @@ Test(precision, constants_are_rounded_and_what_is_too_large_is_counted) {
     cr_assert_eq(loss.saturated, 3);
 }
 
+/* The range of bf16 is f32's, but for the largest, which would be rounded up. */
+Test(precision, nothing_but_the_largest_is_too_large_for_bf16) {
+    static const float given[] = {1 + 0x1p-8F, 70000, -1e30F, INFINITY, -0x1.ffffp127F, NAN};
+    static const uint16_t expected[] = {0x3f80, 0x4789, 0xf14a, 0x7f80, 0xff7f, 0x7fc0};
+    int x = input(DTYPE_F32, SHAPE(1, 6)), w = constant(SHAPE(1, 6));
+    graph->values[w].data = given;
+    output(node(OP_DENSE, SHAPE(1, 1), x, w, -1, -1)->out[0]);
+    change_to(PRECISION_BF16);
+    const struct value *narrow = &graph->values[graph->nodes[1].in[1]];
+    cr_assert_eq(narrow->dtype, DTYPE_BF16);
+    cr_assert_eq(memcmp(narrow->data, expected, sizeof expected), 0);
+    cr_assert_eq(loss.converted, 6);
+    cr_assert_eq(loss.saturated, 1);
+}
+
 /* ---- What it computes ---- */
 
 static float *evaluate(const float *x) {
@@ -216,7 +273,8 @@ static float *evaluate(const float *x) {
     return outputs[0];
 }
 
-Test(precision, the_result_is_the_same_but_for_rounding) {
+/* How far the result of some layers is from f32's in another precision, relative to the largest. */
+static double error_of(enum precision precision, float ret[100]) {
     int x = input(DTYPE_F32, SHAPE(1, 4, 5, 5)), a = conv(x, -1), b = conv(a, a), c = conv(b, -1);
     output(node(OP_SOFTMAX, SHAPE(1, 4, 5, 5), c, -1, -1, -1)->out[0]);
     graph->nodes[graph->n_nodes - 1].attr.softmax.axis = 1;
@@ -224,13 +282,39 @@ Test(precision, the_result_is_the_same_but_for_rounding) {
     for (int i = 0; i < 100; i++)
         data[i] = (float)rng_unit(&rng);
     const float *before = evaluate(data);
-    change();
+    change_to(precision);
     const float *after = evaluate(data);
     double largest = 0, worst = 0;
     for (int i = 0; i < 100; i++) {
         largest = fmax(largest, fabs((double)before[i]));
         worst = fmax(worst, fabs((double)before[i] - (double)after[i]));
-        cr_assert_eq(after[i], half_to_float(half_from_float(after[i])), "what comes out was a half");
+        ret[i] = after[i];
     }
-    cr_assert(worst > 0 && worst < 2e-3 * largest, "%g of %g", worst, largest);
+    return worst / largest;
+}
+
+Test(precision, the_result_is_the_same_but_for_rounding) {
+    float got[100];
+    double error = error_of(PRECISION_FP16, got);
+    cr_assert(error > 0 && error < 2e-3, "%g", error);
+    for (int i = 0; i < 100; i++)
+        cr_assert_eq(got[i], half_to_float(half_from_float(got[i])), "what comes out was a half");
+}
+
+Test(precision, in_bf16_by_eight_times_as_much) {
+    float got[100];
+    double error = error_of(PRECISION_BF16, got);
+    cr_assert(error > 2e-4 && error < 1.6e-2, "%g", error);
+    for (int i = 0; i < 100; i++)
+        cr_assert_eq(got[i], bfloat_to_float(bfloat_from_float(got[i])), "what comes out was a bfloat");
+}
+
+Test(precision, in_tf32_by_less_than_a_thousandth_and_whole_floats_come_out) {
+    float got[100];
+    double error = error_of(PRECISION_TF32, got);
+    bool whole = false;
+    cr_assert(error > 1e-6 && error < 1e-3, "%g", error);
+    for (int i = 0; i < 100; i++)
+        whole = whole || got[i] != tf32_from_float(got[i]);
+    cr_assert(whole);
 }

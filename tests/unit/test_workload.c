@@ -49,6 +49,7 @@ static void same_workload(const struct workload *a, const struct workload *b) {
     cr_assert(a->epilogue.bias == b->epilogue.bias && a->epilogue.residual == b->epilogue.residual);
     cr_assert(a->epilogue.act == b->epilogue.act);
     cr_assert(a->epilogue.alpha == b->epilogue.alpha && a->epilogue.beta == b->epilogue.beta);
+    cr_assert(a->tf32 == b->tf32);
 }
 
 /* ---- random workloads: a random input, and whatever its operator makes of it ---- */
@@ -109,6 +110,10 @@ static void extras(struct maker *maker, int64_t channels, bool residual) {
     if (residual && pick(maker, 0, 1)) {
         w->epilogue.residual = true;
         add_in(maker, w->out[0].shape.rank, w->out[0].shape.dim);
+    }
+    w->tf32 = pick(maker, 0, 3) == 0;
+    if (w->tf32) {
+        w->in[0].dtype = w->in[1].dtype = DTYPE_F32;
     }
     random_act(maker, ACT_NONE);
 }
@@ -338,6 +343,18 @@ Test(workload, the_key_of_a_convolution_reads_as_documented) {
     cr_assert(conv->epilogue.bias);
     cr_assert_eq(conv->epilogue.act, ACT_RELU);
     cr_assert_str_eq(key_of(arena, conv), CONV_KEY);
+    arena_free(arena);
+}
+
+Test(workload, that_factors_may_be_tf32_is_the_last_word_of_a_key) {
+    struct arena *arena = arena_new(0);
+    cr_assert(parse(arena, CONV_KEY " math=tf32")->tf32 && !parse(arena, CONV_KEY)->tf32);
+    cr_assert(parse(arena, "dense(f32:row:2x3, f32:row:4x3) -> f32:row:2x4 math=tf32")->tf32);
+    refused("dense(f32:row:2x3, f32:row:4x3) -> f32:row:2x4 math=tf32 act=relu", "expected the end");
+    refused("dense(f32:row:2x3, f32:row:4x3) -> f32:row:2x4 math=fp32", "expected the end");
+    refused("dense(f16:row:2x3, f16:row:4x3) -> f16:row:2x4 math=tf32", "of f32");
+    refused("matmul(f32:row:2x3, f32:row:3x4) -> f32:row:2x4 math=tf32", "is for conv2d");
+    refused("unary(f32:row:3) -> f32:row:3 act=relu math=tf32", "is for conv2d");
     arena_free(arena);
 }
 

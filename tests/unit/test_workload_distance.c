@@ -44,4 +44,5 @@ Test(workload_distance, is_infinite_between_kinds) {
     cr_expect_eq(between(SAME, dense), INFINITY);
     cr_expect_eq(between(SAME, nhwc), INFINITY);
     cr_expect_eq(between(dense, "dense(f16:row:1x8, f16:row:4x8) -> f16:row:1x4"), INFINITY);
+    cr_expect_eq(between(dense, "dense(f32:row:1x8, f32:row:4x8) -> f32:row:1x4 math=tf32"), INFINITY);
 }

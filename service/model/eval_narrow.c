@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators on f16: their operands widened to f32, the f32 rule, its result rounded once. */
+/*
+ * Operators on numbers of fewer bits: f16 and bf16 operands widened to f32, factors rounded to TF32 where they may be,
+ * the f32 rule, its result rounded once.
+ */
 #include <stdlib.h>
 
-#include "service/base/half.h"
 #include "service/model/eval_internal.h"
+#include "service/model/narrow.h"
 
-bool eval_has_half(const struct eval *eval) {
-    bool any = eval->dtype == DTYPE_F16;
+bool eval_has_narrow(const struct eval *eval) {
+    bool any = dtype_is_narrow(eval->dtype) || eval->node->tf32;
     for (int i = 0; i < eval->node->n_in; i++)
-        any = any || eval->in[i]->dtype == DTYPE_F16;
+        any = any || dtype_is_narrow(eval->in[i]->dtype);
     return any;
 }
 
@@ -28,14 +31,23 @@ static void widened_free(struct widened *widened) {
     free(widened->in);
 }
 
-static bool widen_one(const struct value *from, struct value *to, float **ret_owned) {
+static void widen_numbers(const struct value *from, int64_t count, float *to) {
+    if (dtype_is_narrow(from->dtype)) {
+        narrow_widen(from->dtype, from->data, count, to);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        to[i] = tf32_from_float(((const float *)from->data)[i]);
+}
+
+static bool widen_one(const struct value *from, bool tf32, struct value *to, float **ret_owned) {
     *to = *from;
-    if (from->dtype != DTYPE_F16)
+    if (!dtype_is_narrow(from->dtype) && !tf32)
         return true;
     int64_t count = from->splat ? 1 : shape_count(&from->shape);
     float *data = malloc((size_t)count * sizeof *data);
-    for (int64_t i = 0; data && i < count; i++)
-        data[i] = half_to_float(((const uint16_t *)from->data)[i]);
+    if (data)
+        widen_numbers(from, count, data);
     to->dtype = DTYPE_F32;
     to->data = *ret_owned = data;
     return data != NULL;
@@ -47,17 +59,17 @@ static bool widen(const struct eval *eval, struct widened *ret) {
                             eval->node->n_in};
     bool ok = ret->values && ret->in && ret->owned;
     for (int i = 0; ok && i < ret->n; i++) {
-        ok = widen_one(eval->in[i], &ret->values[i], &ret->owned[i]);
+        ok = widen_one(eval->in[i], eval->node->tf32 && i < 2, &ret->values[i], &ret->owned[i]);
         ret->in[i] = &ret->values[i];
     }
     return ok;
 }
 
-int eval_half(const struct eval *eval, int (*rule)(const struct eval *eval)) {
+int eval_narrow(const struct eval *eval, int (*rule)(const struct eval *eval)) {
     struct widened widened;
     struct eval wide = *eval;
     int64_t count = shape_count(&eval->shape);
-    bool narrows = eval->dtype == DTYPE_F16;
+    bool narrows = dtype_is_narrow(eval->dtype);
     bool ok = widen(eval, &widened);
     float *result = narrows ? malloc((size_t)count * sizeof *result) : NULL;
     int rc = -1;
@@ -72,7 +84,7 @@ int eval_half(const struct eval *eval, int (*rule)(const struct eval *eval)) {
     else
         rc = rule(&wide);
     for (int64_t i = 0; rc == 0 && narrows && i < count; i++)
-        ((uint16_t *)eval->data)[i] = half_from_float(result[i]);
+        ((uint16_t *)eval->data)[i] = narrow_from_float(eval->dtype, result[i]);
     free(result);
     widened_free(&widened);
     return rc;
