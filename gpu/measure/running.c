@@ -77,7 +77,7 @@ int feed_runner(struct batch *batch, struct error *error) {
                                          .role = "run",
                                          .stderr_fd = m->null_fd,
                                          .no_network = !driver,
-                                         .sandbox = driver ? SANDBOX_NONE : SANDBOX_STRICT};
+                                         .sandbox = driver ? SANDBOX_DRIVER : SANDBOX_STRICT};
     for (int job; (job = next_for_runner(batch)) != JOB_NONE;) {
         int rc = job == JOB_PLAIN
                      ? peer_ask(&m->runner, &options, load_request(batch), 1, PLAIN_RUN_S, error)

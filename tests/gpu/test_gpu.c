@@ -4,7 +4,8 @@
  * wrong on a GPU, and every CUDA template on the layers of networks, each configuration verified.
  *
  * A plain program without a test framework, so that it runs on hosts that have nothing but the driver and NVRTC:
- *     test_gpu [CONFIGURATIONS]      how many of each template and workload to measure (default 8)
+ *     test_gpu [CONFIGURATIONS [TEMPLATE]]      how many of each template and workload to measure (default 8); one
+ *                                               template's layers alone (for compute-sanitizer, say)
  * It is its own children (`test_gpu child build`, `child run`). Without a GPU it says so and succeeds.
  */
 #include <math.h>
@@ -663,7 +664,8 @@ static void test_template(struct measurer *measurer, const struct template *temp
     arena_free(arena);
 }
 
-static void test_measuring(int n, struct tally *tally) {
+/* only: NULL for all that is to be measured. */
+static void test_measuring(int n, const char *only, struct tally *tally) {
     const struct template *templates[MOST_TEMPLATES];
     char folder[] = "/tmp/warptune-gpu-XXXXXX";
     struct measurer *measurer;
@@ -674,14 +676,29 @@ static void test_measuring(int n, struct tally *tally) {
         report(tally, false, "measuring cannot begin: %s", error.text);
         return;
     }
-    test_faults(measurer, tally);
-    test_circumstances(measurer, tally);
-    for (int t = 1; templates[t]; t++) /* those of a library: test_cudnn */
-        for (size_t i = 0;
-             strcmp(templates[t]->device, "cuda") == 0 && !templates[t]->library && i < ARRAY_COUNT(tuned_keys); i++)
+    if (!only) {
+        test_faults(measurer, tally);
+        test_circumstances(measurer, tally);
+    }
+    for (int t = 1; templates[t]; t++) { /* those of a library: test_cudnn */
+        if (strcmp(templates[t]->device, "cuda") != 0 || templates[t]->library ||
+            (only && strcmp(templates[t]->name, only) != 0))
+            continue;
+        for (size_t i = 0; i < ARRAY_COUNT(tuned_keys); i++)
             test_template(measurer, templates[t], tuned_keys[i], n, tally);
+    }
     measurer_free(measurer);
     report(tally, file_remove_tree(folder, &error) == 0, "the code cache can be removed %s", error.text);
+}
+
+static void test_device(struct gpu *gpu, struct tally *tally) {
+    test_memory(gpu, tally);
+    test_counts(gpu, tally);
+    test_timing(gpu, tally);
+    test_watch(gpu, tally);
+    test_shared(gpu, tally);
+    test_refusals(gpu, tally);
+    test_plain(gpu, tally);
 }
 
 int main(int argc, char **argv) {
@@ -697,6 +714,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     long n = argc > 1 ? strtol(argv[1], NULL, 10) : 8;
+    const char *only = argc > 2 ? argv[2] : NULL;
     if (device_cuda.describe(0, &gpu.info, &gpu.error) < 0 || device_cuda.state(0, &state, &gpu.error) < 0 ||
         device_cuda.open(0, &gpu.device, &gpu.error) < 0) {
         printf("not ok - %s\n0 passed, 1 failed\n", gpu.error.text);
@@ -708,15 +726,10 @@ int main(int argc, char **argv) {
            (long long)gpu.info.target.cache_bytes, (long long)gpu.info.target.shared_bytes, state.sm_clock_mhz,
            state.memory_clock_mhz, state.temperature_c, state.power_w, (long long)state.memory_used_bytes,
            state.other_processes);
-    test_memory(&gpu, &tally);
-    test_counts(&gpu, &tally);
-    test_timing(&gpu, &tally);
-    test_watch(&gpu, &tally);
-    test_shared(&gpu, &tally);
-    test_refusals(&gpu, &tally);
-    test_plain(&gpu, &tally);
+    if (!only)
+        test_device(&gpu, &tally);
     device_cuda.close(gpu.device);
-    test_measuring(n < 1 ? 1 : n > MOST_TRIALS ? MOST_TRIALS : (int)n, &tally);
+    test_measuring(n < 1 ? 1 : n > MOST_TRIALS ? MOST_TRIALS : (int)n, only, &tally);
     printf("%d passed, %d failed\n", tally.passed, tally.failed);
     return tally.failed > 0;
 }
