@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "gpu/module/module_run.h"
 #include "scheduler/step.h"
 #include "service/base/clock.h"
 #include "service/base/file.h"
 #include "service/base/json.h"
+#include "service/base/sandbox.h"
 #include "service/base/scratch.h"
 #include "service/store/blob_store.h"
 
@@ -166,21 +166,13 @@ static int check_error(double difference, enum precision precision, struct error
         difference, accepted);
 }
 
-#ifdef __SANITIZE_ADDRESS__
-enum { MAPS_FREELY = 1 }; /* its shadow alone is terabytes of addresses */
-#else
-enum { MAPS_FREELY = 0 };
-#endif
-
-/* Half of the host's memory, so that a network of absurd sizes fails by itself; CUDA maps too much to be limited. */
+/* CUDA maps too much to be limited. */
 static int64_t memory_limit(const struct device_info *device) {
-    bool limited = strcmp(device->target.kind, "cpu") == 0 && !MAPS_FREELY;
-    return limited ? (int64_t)sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE) : 0;
+    return strcmp(device->target.kind, "cpu") == 0 ? sandbox_half_memory() : 0;
 }
 
-/* A driver's children are not confined: no driver was tried under the filters yet. */
 static enum sandbox sandbox_of(const struct device_info *device) {
-    return strcmp(device->target.kind, "cpu") == 0 ? SANDBOX_STRICT : SANDBOX_NONE;
+    return strcmp(device->target.kind, "cpu") == 0 ? SANDBOX_STRICT : SANDBOX_DRIVER;
 }
 
 int step_build(struct step *step, struct error *error) {

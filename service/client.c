@@ -271,14 +271,17 @@ static double pause_before(const struct call *call, double doubled) {
     return pause < LONGEST_PAUSE_S ? pause : LONGEST_PAUSE_S;
 }
 
-/* Until it is done, refused for good, or the patience is at its end. */
+/* Until it is done, refused for good, or the patience is at its end; the first wait for a connection is told of. */
 static int perform(struct call *call, struct error *error) {
     int64_t until = deadline_in_s(PATIENCE_S);
+    bool told = false;
     double doubled = 0.5;
     while (attempt(call, error) < 0) {
         bool stays_away = error->class != ERROR_BUSY || call->received > 0;
         if (stays_away || clock_now_ns() >= until || strncmp(error->code, "quota-", 6) == 0)
             return -1;
+        if (!told && strcmp(error->code, "no-connection") == 0)
+            told = fprintf(stderr, "%s Trying again for %d s.\n", error->text, PATIENCE_S) > 0;
         if (wait_a_while(call, pause_before(call, doubled), error) < 0)
             return -1;
         doubled *= 2;

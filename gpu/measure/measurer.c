@@ -15,13 +15,6 @@ enum { LOOK_MS = 200 };
 
 /* ---- making one ---- */
 
-static int find_program(const char *program, char ret[PATH_MAX], struct error *error) {
-    if (!program)
-        return file_self(ret, PATH_MAX, error);
-    snprintf(ret, PATH_MAX, "%s", program);
-    return 0;
-}
-
 static int measurer_init(struct measurer *measurer, const struct measurer_config *config, struct error *error) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int builders = config->builders > 0 ? config->builders : (int)cores;
@@ -39,7 +32,8 @@ static int measurer_init(struct measurer *measurer, const struct measurer_config
         measurer->builders[i] = (struct builder){.peer = PEER_INIT};
     if (snprintf(measurer->cache_dir, sizeof measurer->cache_dir, "%s", config->cache_dir) >= MOST_PATH - 100)
         return error_set(error, ERROR_LIMIT, "path-too-long", NULL, "The path of the code cache is too long.");
-    if (find_program(config->program, measurer->program, error) < 0 || file_make_dirs(measurer->cache_dir, error) < 0 ||
+    snprintf(measurer->program, sizeof measurer->program, "%s", config->program ? config->program : CHILD_SELF);
+    if (file_make_dirs(measurer->cache_dir, error) < 0 ||
         scratch_make(measurer->cache_dir, "tmp", &measurer->tmp, error) < 0)
         return -1;
     return measurer->class->describe(config->ordinal, &measurer->info, error);

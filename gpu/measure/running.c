@@ -6,6 +6,7 @@
 
 #include "gpu/measure/batch.h"
 #include "service/base/clock.h"
+#include "service/base/sandbox.h"
 
 /* What a plain kernel may take. */
 #define PLAIN_RUN_S 120
@@ -71,13 +72,15 @@ static int next_for_runner(const struct batch *batch) {
 
 int feed_runner(struct batch *batch, struct error *error) {
     struct measurer *m = batch->measurer;
-    /* A driver may talk to its daemons by sockets with names; none was tried under the filters yet. */
+    /* A driver may talk to its daemons by sockets with names, and maps far more than it uses; on the host an absurd
+     * workload would take the memory that the database lives in. */
     bool driver = !on_host(m);
     const struct peer_options options = {.program = m->program,
                                          .role = "run",
                                          .stderr_fd = m->null_fd,
                                          .no_network = !driver,
-                                         .sandbox = driver ? SANDBOX_DRIVER : SANDBOX_STRICT};
+                                         .sandbox = driver ? SANDBOX_DRIVER : SANDBOX_STRICT,
+                                         .memory_bytes = driver ? 0 : sandbox_half_memory()};
     for (int job; (job = next_for_runner(batch)) != JOB_NONE;) {
         int rc = job == JOB_PLAIN
                      ? peer_ask(&m->runner, &options, load_request(batch), 1, PLAIN_RUN_S, error)

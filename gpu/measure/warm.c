@@ -45,10 +45,7 @@ static int open_warming(struct warming *warming, struct error *error) {
     warming->n_builders = cores < 1 ? 1 : cores > MOST_BUILDERS ? MOST_BUILDERS : (int)cores;
     for (int i = 0; i < warming->n_builders; i++)
         warming->builders[i] = (struct builder){PEER_INIT, NONE};
-    if (options->program)
-        snprintf(warming->program, sizeof warming->program, "%s", options->program);
-    else if (file_self(warming->program, sizeof warming->program, error) < 0)
-        return -1;
+    snprintf(warming->program, sizeof warming->program, "%s", options->program ? options->program : CHILD_SELF);
     if (file_make_dirs(options->cache_dir, error) < 0 ||
         scratch_make(options->cache_dir, "tmp", &warming->tmp, error) < 0)
         return -1;

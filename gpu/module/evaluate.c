@@ -112,6 +112,18 @@ static int read_output(struct module *module, int index, const struct value *val
     return 0;
 }
 
+/* Against infinities and NaN no module can be judged. */
+static int check_finite(const struct value *value, const float *expected, struct error *error) {
+    int64_t n = shape_count(&value->shape);
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(expected[i]))
+            return error_set(error, ERROR_DEVICE, "reference-not-finite", value->name,
+                             "The network's output %.100s has infinities or NaN in float32 already, for random input, "
+                             "so no module of it can be verified. Look for them in its weights.",
+                             value->name);
+    return 0;
+}
+
 static int compare(struct module *module, const struct graph *graph, float *const *expected, struct arena *arena,
                    double *ret, struct error *error) {
     *ret = 0;
@@ -120,7 +132,7 @@ static int compare(struct module *module, const struct graph *graph, float *cons
     for (int i = 0; i < graph->n_outputs; i++) {
         const struct value *value = &graph->values[graph->outputs[i]];
         float *got;
-        if (read_output(module, i, value, arena, &got, error) < 0)
+        if (check_finite(value, expected[i], error) < 0 || read_output(module, i, value, arena, &got, error) < 0)
             return -1;
         *ret = fmax(*ret, module_error(got, expected[i], (size_t)shape_count(&value->shape)));
     }

@@ -20,6 +20,10 @@
 #include "service/base/error.h"
 #include "service/base/sandbox.h"
 
+/* This very program, also when its file was replaced meanwhile, as an upgrade does: parent and child are one version.
+ */
+#define CHILD_SELF "/proc/self/exe"
+
 struct child_options {
     const char *const *argv; /* NULL-terminated; argv[0] is a path, or a name looked up in PATH */
     const char *dir;         /* working folder; NULL keeps the parent's */

@@ -3,14 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "service/base/clock.h"
-#include "service/base/file.h"
 #include "service/base/utf8.h"
 
 enum { MOST_MESSAGE = 256 << 20, STOP_EVERY_MS = 500, END_WAIT_S = 2, FIRST_PRIVATE = 3 };
@@ -114,14 +112,7 @@ static int converse(const struct child_call *call, struct child *child, struct j
 
 int child_call(const struct child_call *call, struct json_object *request, int64_t deadline,
                struct json_object **ret_answer, int *ret_status, struct error *error) {
-    char self[PATH_MAX];
-    const char *program = call->program;
-    if (!program) {
-        if (file_self(self, sizeof self, error) < 0)
-            return -1;
-        program = self;
-    }
-    const char *const argv[] = {program, "child", call->role, NULL};
+    const char *const argv[] = {call->program ? call->program : CHILD_SELF, "child", call->role, NULL};
     struct child_options options = {.argv = argv,
                                     .memory_bytes = call->memory_bytes,
                                     .cpu_s = call->cpu_s,

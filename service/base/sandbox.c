@@ -175,3 +175,7 @@ int64_t sandbox_memory(int64_t bytes) {
     return bytes;
 #endif
 }
+
+int64_t sandbox_half_memory(void) {
+    return sandbox_memory((int64_t)sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE));
+}

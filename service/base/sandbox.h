@@ -19,7 +19,7 @@
 enum sandbox {
     SANDBOX_NONE,
     SANDBOX_DRIVER, /* for a device's driver, which may talk to its daemons and to the kernel: sockets within this host
-                     * stay. No GPU's driver was tried in it yet, so theirs run in none. */
+                     * stay */
     SANDBOX_STRICT, /* no sockets at all */
 };
 
@@ -37,5 +37,7 @@ bool sandbox_filters(void);
 bool sandbox_has_networks(void);
 /* The limit of a child's addresses, or 0, none, in a program with the address sanitizer, which maps terabytes. */
 int64_t sandbox_memory(int64_t bytes);
+/* The same, of half the host's memory: for a child that computes there, so that absurd sizes fail by themselves. */
+int64_t sandbox_half_memory(void);
 
 #endif

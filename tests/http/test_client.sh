@@ -106,6 +106,10 @@ ok "the one who stayed hears of the end" [ $? -eq 1 ]
 ok "and says it" grep -q 'The job is cancelled' "$work/followed.err"
 ok "each state once, the restart notwithstanding" [ "$(grep -cx -e queued -e running -e cancelled "$work/followed")" = 3 ]
 
+# ---- nobody there ----
+timeout -s INT 3 "$WARPTUNE_PROGRAM" tune "$work/net.onnx" --server http://127.0.0.1:1 2>"$work/complaint"
+ok "nobody there: it says so while it waits" grep -q '^http://127.0.0.1:1: .*Trying again for' "$work/complaint"
+
 # ---- a token; HTTPS ----
 token=$("$WARPTUNE_PROGRAM" token create --scope admin --name root --data-dir "$work/data" 2>/dev/null)
 stop_server

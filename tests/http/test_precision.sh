@@ -90,3 +90,14 @@ for precision in fp16:failed fp32:succeeded bf16:succeeded; do
     ok "large numbers: $precision" [ "$(field state)" = "${precision#*:}" ]
     [ "${precision#*:}" = succeeded ] || ok "large numbers: why" grep -q '"out-of-range".*65504.*Ask for fp32' "$work/body"
 done
+
+# Weights that are NaN: nothing can be compared with what comes of them.
+sh "$(dirname "$0")/small_network.sh" "$work/nan.onnx" '\377'
+request "upload of NaN" 201 -H 'Content-Type: application/octet-stream' --data-binary "@$work/nan.onnx" "$api/models?name=nan"
+model=$(field id)
+for precision in fp32 fp16; do
+    post "NaN: submit" 202 /jobs "{\"model_id\": \"$model\", \"precision\": \"$precision\",
+        \"tuner\": {\"trials\": 1}, \"measure\": {\"repeat\": 1, \"min_repeat_ms\": 0}}"
+    request "NaN: job" 200 "$api/jobs/$(field id)?wait=100"
+    ok "NaN: $precision: why" grep -q '"reference-not-finite".*output.*Look for them in its weights' "$work/body"
+done

@@ -16,6 +16,7 @@
 
 #include "gpu/measure/instantiate.h"
 #include "service/base/file.h"
+#include "service/base/sandbox.h"
 
 /* ---- the template ---- */
 
@@ -43,6 +44,7 @@ enum fault {
     NO_C_TWIN,
     STARTS_SLOWLY, /* 0.7 s in its first execution */
     TAKES_LONG,    /* a millisecond an execution */
+    HOARDS,        /* maps three quarters of the host's memory */
     FAULTS,
 };
 
@@ -68,6 +70,9 @@ static const char *const bodies[FAULTS] = {
     [STARTS_SLOWLY] = "extern int usleep(unsigned); static int n; if (begin == 0 && n++ == 0) usleep(700000); " //
     LOOP(RELU),
     [TAKES_LONG] = "extern int usleep(unsigned); if (begin == 0) usleep(1000); " LOOP(RELU),
+    [HOARDS] =
+        "void *volatile all = malloc((unsigned long)sysconf(_SC_PHYS_PAGES) / 4 * 3 * sysconf(_SC_PAGESIZE)); " //
+        "if (!all) _exit(4); " LOOP(RELU) " free(all);",
 };
 
 static bool serves(const struct workload *workload, const struct target *target) {
@@ -104,6 +109,8 @@ static int render(const struct workload *workload, const struct target *target, 
         pause();
     if (index == COMPILER_HANGS)
         include = arena_printf(arena, "#include \"%s/pipe\"", getenv(folder_variable));
+    if (index == HOARDS)
+        include = "#include <stdlib.h>\n#include <unistd.h>";
     struct program *program = arena_alloc(arena, sizeof *program);
     struct launch *launch = arena_alloc(arena, sizeof *launch);
     *launch = (struct launch){.entry = "relu", .n_args = 2, .args = {{ARG_IN, 0}, {ARG_OUT, 0}}, .items = 1000};
@@ -231,6 +238,13 @@ Test(measure, a_kernel_that_crashes_ends_its_process_alone) {
 
 Test(measure, a_kernel_that_exits_ends_its_process_alone) {
     expect_fault(EXITS, TRIAL_RUNTIME, "exited with status 3");
+}
+
+/* The address sanitizer maps more than the host has. */
+Test(measure, a_process_that_runs_kernels_cannot_take_all_memory) {
+    if (sandbox_half_memory() == 0)
+        cr_skip_test("no limit under the address sanitizer");
+    expect_fault(HOARDS, TRIAL_RUNTIME, "exited with status 4");
 }
 
 Test(measure, a_kernel_may_print) {

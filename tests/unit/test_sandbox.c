@@ -242,7 +242,9 @@ Test(sandbox, a_child_in_it_ends_with_its_parent) {
 Test(sandbox, memory_limits_stay_out_of_the_address_sanitizers_way) {
 #ifdef __SANITIZE_ADDRESS__
     cr_assert_eq(sandbox_memory(1000), 0);
+    cr_assert_eq(sandbox_half_memory(), 0);
 #else
     cr_assert_eq(sandbox_memory(1000), 1000);
+    cr_assert_gt(sandbox_half_memory(), 1 << 20);
 #endif
 }
