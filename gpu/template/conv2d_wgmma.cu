@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * conv2d_wgmma: convolution of half-precision NHWC tensors on Hopper's warpgroup products, with sums in FP32, as an
+ * conv2d_wgmma: convolution of NHWC tensors of FP16 or BF16 on Hopper's warpgroup products, with sums in FP32, as an
  * implicit matrix product:
  *
  *     output[channel, pixel] = sum over k of  weight[channel, k] × patch[pixel, k],
@@ -9,7 +9,8 @@
  *   grid       x: tiles of BC output channels (inner) and BP pixels of all images   z: parts of the sum over k
  *              fewer CTAs than tiles: each takes every so many-th tile
  *   cluster    the CLUSTER parts of one tile's sum
- *   CTA        one warpgroup that copies, and WM × WN that multiply, each MB times 64 channels × NP pixels
+ *   CTA        one warpgroup that copies, and WM × WN that multiply, each MB times 64 channels × NP pixels; or
+ *              (IN_TURN) two that multiply, each a tile of its own, in turn
  *   instruction 64 channels × NP pixels × 16 of k
  *
  * Channels are on the M side, which comes in 64s, and pixels on the N side, which comes in eights: so a tile can have
@@ -22,6 +23,11 @@
  * bypass L1, which has three quarters of a 3 × 3's taps and still makes it no faster. A stage's barrier `full` counts
  * the copying threads and the bulk copy's bytes, its barrier `empty` the multiplying warps.
  *
+ * With WIDE more than one a step is a row of so many taps: each column's weights, and the pixels once, with EXTRA more
+ * behind them. Then the pixels are those of lines that have as many zeros between one and the next as a row of taps
+ * needs, so that a tap's pixels are its neighbour's, some rows of shared memory on. Products for pixels that lie in such
+ * zeros are of no use: 1 of 57, where an image has 56 columns.
+ *
  * A step reads 128·(BC + BP) bytes of L2 for 128·BC·BP FLOPs; shared memory takes these and gives the products
  * 128·(64 + NP)·MB·WM·WN, at 128 bytes a cycle about as long as the tensor cores need.
  *
@@ -31,14 +37,18 @@
  *
  * At the end a warpgroup adds bias, residual and activation to its sums in registers, puts them as halfs into shared
  * memory, each 8 × 8 of them turned so that a pixel's channels are neighbours, and stores those 16 bytes at a time. The
- * residual is copied to the same place before. With parts each CTA of the cluster finishes its share of the pixels, to
- * which it adds what the others have summed.
+ * residual is copied to the same place before. With parts each CTA of the cluster finishes its share of the tile, to
+ * which it adds what the others have summed: they store it in its shared memory, where the stages were.
  *
- * In front of this text: struct shape, SHAPE_PARAMS and SHAPE_VALUES; BP, BC, WM, WN, STAGES, CLUSTER; NARROW (chunks
- * of a row of taps, or 0), TAPS (more than one), WHOLE (input channels are a multiple of 64), CHECK_COLUMNS (some tap
- * may lie left or right of the image), CONSTANTS; CTAS that an SM shall hold, CLAIM and LEAVE (registers of a
- * multiplying and a copying thread; 0: as they are); MULTIPLY (the instruction) and MULTIPLY_SUMS(sum) (its operands);
- * wt_act(), for activations that are more than bounds.
+ * In turn means that one warpgroup's products begin when the other's have all begun, so that the other ends its tile
+ * meanwhile. It also keeps a warpgroup from awaiting a stage that must be filled twice until it is its own: a barrier
+ * tells only two phases apart.
+ *
+ * In front of this text: struct shape, SHAPE_PARAMS and SHAPE_VALUES; BF16, else halfs; BP, BC, WM, WN (in turn: 1 and
+ * 1), IN_TURN, WIDE, EXTRA, STAGES, CLUSTER; NARROW (chunks of a row of taps, or 0), TAPS (more than one), WHOLE (input
+ * channels are a multiple of 64), CHECK_COLUMNS (some tap may lie left or right of the image), CONSTANTS; CTAS that an
+ * SM shall hold, CLAIM and LEAVE (registers of a multiplying and a copying thread; 0: as they are); MULTIPLY (the
+ * instruction) and MULTIPLY_SUMS(sum) (its operands); wt_act(), for activations that are more than bounds.
  */
 
 #define INLINE __device__ static __forceinline__
@@ -50,7 +60,8 @@ typedef unsigned long long bits64;
 #define NP (BP / WN)      /* its pixels */
 #define SUMS (NP / 2)     /* a thread's sums of each 64 channels */
 #define COPIERS 128
-#define MULTIPLIERS (WM * WN * 128)
+#define GROUPS (IN_TURN ? 2 : WM * WN) /* warpgroups that multiply */
+#define MULTIPLIERS (GROUPS * 128)
 #define THREADS (COPIERS + MULTIPLIERS)
 
 /* ---- instructions ---- */
@@ -61,16 +72,26 @@ INLINE unsigned shared_begin() {
     return (unsigned)__cvta_generic_to_shared(shared);
 }
 
+#if BF16
+#define PAIR "bf16x2"
+
+INLINE float float_of(half_bits bfloat) {
+    return __uint_as_float((unsigned)bfloat << 16);
+}
+#else
+#define PAIR "f16x2"
+
 INLINE float float_of(half_bits half) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
     return value;
 }
+#endif
 
 /* Two halfs in a word, the first one low. */
 INLINE unsigned halfs_of(float first, float second) {
     unsigned both;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+    asm("cvt.rn." PAIR ".f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
     return both;
 }
 
@@ -209,22 +230,24 @@ INLINE void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* Only waits for the others: orders nothing, so that stores to global memory need not be there yet. */
+/* Only waits for the others: orders nothing. */
 INLINE void cluster_meet() {
     asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
 }
 
-INLINE void store_shared(unsigned to, float a, float b, float c, float d) {
-    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+/* To the shared memory of another CTA of the cluster. */
+INLINE void store_cluster(unsigned to, int rank, float a, float b, float c, float d) {
+    asm volatile("{\n.reg .u32 at;\nmapa.shared::cluster.u32 at, %0, %1;\n"
+                 "st.shared::cluster.v4.f32 [at], {%2, %3, %4, %5};\n}" ::"r"(to),
+                 "r"(rank), "f"(a), "f"(b), "f"(c), "f"(d)
+                 : "memory");
 }
 
-/* From the shared memory of another CTA of the cluster. */
-INLINE float4 load_cluster(unsigned from, int rank) {
+INLINE float4 load_shared(unsigned from) {
     float4 value;
-    asm volatile("{\n.reg .u32 at;\nmapa.shared::cluster.u32 at, %4, %5;\n"
-                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [at];\n}"
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                  : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
-                 : "r"(from), "r"(rank)
+                 : "r"(from)
                  : "memory");
     return value;
 }
@@ -236,7 +259,8 @@ INLINE float4 load_cluster(unsigned from, int rank) {
 #define CHUNKS 8      /* of 8 halfs in a row */
 #define PLACE(row, chunk) ((row)*ROW_BYTES + ((chunk) ^ (row) % 8) * 16)
 #define WEIGHT_BYTES (BC * ROW_BYTES)
-#define STAGE_BYTES (WEIGHT_BYTES + BP * ROW_BYTES)
+#define PIXELS (BP + EXTRA) /* of a stage */
+#define STAGE_BYTES (WIDE * WEIGHT_BYTES + (PIXELS + 7) / 8 * 8 * ROW_BYTES)
 #define PIPE_BYTES (STAGES * STAGE_BYTES)
 
 /* Behind the stages: each warpgroup's halfs, a row a pixel, and the barriers. */
@@ -244,7 +268,7 @@ INLINE float4 load_cluster(unsigned from, int rank) {
 #define OUT_BYTES (NP * OUT_ROW)
 #define OUT_CHUNKS (MB * 8)
 #define OUT_PLACE(pixel, chunk) ((pixel)*OUT_ROW + ((chunk) ^ (pixel) % 8) * 16)
-#define BARRIERS (PIPE_BYTES + WM * WN * OUT_BYTES)
+#define BARRIERS (PIPE_BYTES + GROUPS * OUT_BYTES)
 
 /* n / s.d, n >= 0 */
 #if CONSTANTS
@@ -306,8 +330,8 @@ struct step {
 
 INLINE struct step step_of(const struct shape &s, int number) {
     struct step at;
-    const int row = QUOTIENT(number, kw), block = QUOTIENT(row, kh);
-    at.column = number - row * s.kw;
+    const int row = WIDE > 1 ? number : QUOTIENT(number, kw), block = QUOTIENT(row, kh);
+    at.column = WIDE > 1 ? 0 : number - row * s.kw;
     at.row = row - block * s.kh;
     at.before = block * 64;
     return at;
@@ -315,7 +339,7 @@ INLINE struct step step_of(const struct shape &s, int number) {
 
 INLINE void advance(const struct shape &s, struct step &at) {
 #if TAPS
-    if (++at.column < s.kw)
+    if (WIDE == 1 && ++at.column < s.kw)
         return;
     at.column = 0;
     if (++at.row < s.kh)
@@ -331,15 +355,20 @@ INLINE int weight_place(const struct shape &s, const struct step &at, int k) {
 }
 #endif
 
-/* Weights [K, C, R, S] to [tile of channels][step] blocks as shared memory has them: one thread an element. */
+/* Weights [K, C, R, S] to [tile of channels][step][tap of a wide step] blocks as shared memory has them: one thread an
+ * element. */
 extern "C" __global__ void conv2d_wgmma_pack(const half_bits *__restrict__ w,
                                              half_bits *__restrict__ packed SHAPE_PARAMS) {
     const struct shape s = {SHAPE_VALUES};
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= s.tiles_c * s.steps * (BC * 64))
+    if (i >= s.tiles_c * s.steps * (WIDE * BC * 64))
         return;
-    const int block = i / (BC * 64), row = i / 64 % BC, tile = QUOTIENT(block, steps), channel = tile * BC + row;
-    const int place = weight_place(s, step_of(s, block - tile * s.steps), (i / 8 % CHUNKS ^ row % 8) * 8 + i % 8);
+    const int block = i / (WIDE * BC * 64), row = i / 64 % BC, tile = QUOTIENT(block, steps), channel = tile * BC + row;
+    struct step step = step_of(s, block - tile * s.steps);
+#if WIDE > 1
+    step.column = i / (BC * 64) % WIDE;
+#endif
+    const int place = weight_place(s, step, (i / 8 % CHUNKS ^ row % 8) * 8 + i % 8);
     packed[i] = channel < s.k && place >= 0 ? w[channel * s.channels * s.kh * s.kw + place] : (half_bits)0;
 }
 
@@ -356,8 +385,18 @@ INLINE void advance(struct turn &at) {
     }
 }
 
+/* Over the steps of a tile that is not this warpgroup's. */
+INLINE void pass(struct turn &at, int steps) {
+    const int stage = at.stage + steps;
+    at.stage = stage % STAGES;
+    at.parity ^= stage / STAGES & 1;
+}
+
 #define FULL(shared, stage) ((shared) + BARRIERS + (stage)*16)
 #define EMPTY(shared, stage) (FULL(shared, stage) + 8)
+/* A warpgroup's turn: one phase each time that the other has begun all its products of a tile. */
+#define TURN(shared, group) ((shared) + BARRIERS + STAGES * 16 + (group)*8)
+#define USERS (IN_TURN ? 4 : MULTIPLIERS / 32) /* warps that give a stage back */
 
 /* Where a CTA works: its shared memory, the part of the sum, and the steps of that. */
 struct place {
@@ -382,10 +421,11 @@ INLINE struct tile tile_of(const struct shape &s, int number) {
 
 /* A thread's chunks of a stage are all in one column, in every ROWS-th row. */
 #define ROWS (COPIERS / CHUNKS)
-#define PATCH_LOADS ((BP + ROWS - 1) / ROWS)
-#define IN_TILE(i) ((i) < BP / ROWS || (int)threadIdx.x < BP % ROWS * CHUNKS)
+#define PATCH_LOADS ((PIXELS + ROWS - 1) / ROWS)
+#define IN_TILE(i) ((i) < PIXELS / ROWS || (int)threadIdx.x < PIXELS % ROWS * CHUNKS)
 
-/* A pixel's corner of the input, where its first tap reads, and a bit for each tap that is in the image. */
+/* A pixel's corner of the input, where its first tap reads, and a bit for each tap (of a wide step: each row of them)
+ * that is in the image. */
 struct corner {
     int offset;
     unsigned taps;
@@ -402,11 +442,12 @@ INLINE struct corner corner_of(const struct shape &s, int pixel) {
     at.taps = pixel < s.pixels;
 #if TAPS
     unsigned rows = 0, columns = 0;
+    const int row_taps = WIDE > 1 ? 1 : s.kw;
 #pragma unroll UNROLL_TAPS
     for (int row = 0; row < s.kh; row++)
-        rows |= ((unsigned)(y + row * s.dh) < (unsigned)s.h ? 1u : 0u) << row * s.kw;
+        rows |= ((unsigned)(y + row * s.dh) < (unsigned)s.h ? 1u : 0u) << row * row_taps;
 #pragma unroll UNROLL_TAPS
-    for (int column = 0; column < s.kw; column++)
+    for (int column = 0; column < row_taps; column++)
         columns |= (!CHECK_COLUMNS || (unsigned)(x + column * s.dw) < (unsigned)s.w ? 1u : 0u) << column;
     at.taps *= rows * columns; /* those of the columns, in each row's place */
 #else
@@ -417,12 +458,12 @@ INLINE struct corner corner_of(const struct shape &s, int pixel) {
 }
 
 INLINE void begin_weights(unsigned shared, int stage, const half_bits *from) {
-    barrier_expect(FULL(shared, stage), WEIGHT_BYTES);
-    copy_bulk(shared + stage * STAGE_BYTES, from, WEIGHT_BYTES, FULL(shared, stage));
+    barrier_expect(FULL(shared, stage), WIDE * WEIGHT_BYTES);
+    copy_bulk(shared + stage * STAGE_BYTES, from, WIDE * WEIGHT_BYTES, FULL(shared, stage));
 }
 
 INLINE const half_bits *weights_of(const struct shape &s, const half_bits *packed, int tile, int step) {
-    return packed + (tile_of(s, tile).channels * s.steps + step) * (BC * 64);
+    return packed + (tile_of(s, tile).channels * s.steps + step) * (WIDE * BC * 64);
 }
 
 INLINE void copy_patches(const struct shape &s, const half_bits *__restrict__ x, unsigned to,
@@ -433,7 +474,7 @@ INLINE void copy_patches(const struct shape &s, const half_bits *__restrict__ x,
     x += row * s.dh * s.row_stride + chunk % NARROW * 8;
 #else
     const int channel = at.before + threadIdx.x % CHUNKS * 8;
-    const unsigned tap = WHOLE || channel < s.channels ? 1u << (at.row * s.kw + at.column) : 0;
+    const unsigned tap = WHOLE || channel < s.channels ? 1u << (WIDE > 1 ? at.row : at.row * s.kw + at.column) : 0;
     x += at.row * s.dh * s.row_stride + at.column * s.dw * s.c + channel;
 #endif
 #pragma unroll
@@ -446,7 +487,7 @@ INLINE void copy_patches(const struct shape &s, const half_bits *__restrict__ x,
 INLINE void copy_tiles(const struct shape &s, const half_bits *__restrict__ x, const half_bits *__restrict__ packed,
                        const struct place &at) {
     const int row = threadIdx.x / CHUNKS;
-    const unsigned to = WEIGHT_BYTES + PLACE(row, threadIdx.x % CHUNKS);
+    const unsigned to = WIDE * WEIGHT_BYTES + PLACE(row, threadIdx.x % CHUNKS);
     struct turn turn = {0, 1}; /* the first wait for an empty stage is none */
     /* Weights are the same in every run, so the first ones need not wait; nothing else may come before this. */
     const int ahead = min(STAGES, at.last - at.first);
@@ -472,7 +513,7 @@ INLINE void copy_tiles(const struct shape &s, const half_bits *__restrict__ x, c
                 begun--;
             else if (threadIdx.x == 0)
                 begin_weights(at.shared, turn.stage, weights);
-            weights += BC * 64;
+            weights += WIDE * BC * 64;
             copy_patches(s, x, at.shared + turn.stage * STAGE_BYTES + to, corners, step);
             barrier_arrive_copied(FULL(at.shared, turn.stage));
             advance(s, step);
@@ -488,13 +529,17 @@ INLINE bits64 describe(unsigned address) {
     return (bits64)(0x40000000u | 1024 >> 4) << 32 | 1u << 16 | (address & 0x3ffff) >> 4;
 }
 
+#define EXTRA_TAP (WIDE > 1 ? EXTRA / (WIDE - 1) : 0) /* from a tap's pixels to its neighbour's */
+
 INLINE void multiply_step(bits64 m, bits64 n, float (&sum)[MB][SUMS]) {
     multiply_begin();
 #pragma unroll
-    for (int k = 0; k < 4; k++)
+    for (int tap = 0; tap < WIDE; tap++, m += WEIGHT_BYTES >> 4, n += EXTRA_TAP * ROW_BYTES >> 4)
 #pragma unroll
-        for (int i = 0; i < MB; i++)
-            multiply(sum[i], m + i * (64 * ROW_BYTES >> 4) + k * 2, n + k * 2);
+        for (int k = 0; k < 4; k++)
+#pragma unroll
+            for (int i = 0; i < MB; i++)
+                multiply(sum[i], m + i * (64 * ROW_BYTES >> 4) + k * 2, n + k * 2);
     multiply_commit();
 }
 
@@ -508,8 +553,8 @@ INLINE struct part_of_tile part_of(const struct shape &s, unsigned shared, int t
     struct part_of_tile own;
     const struct tile at = tile_of(s, tile);
     own.group = threadIdx.x / 128 - COPIERS / 128;
-    own.pixel = at.pixel + own.group / WM * NP;
-    own.channel = at.channels * BC + own.group % WM * (MB * 64);
+    own.pixel = at.pixel + (IN_TURN ? 0 : own.group / WM * NP);
+    own.channel = at.channels * BC + (IN_TURN ? 0 : own.group % WM * (MB * 64));
     own.out = shared + PIPE_BYTES + own.group * OUT_BYTES;
     return own;
 }
@@ -519,9 +564,20 @@ INLINE void give_back(unsigned shared, int stage) {
         barrier_arrive(EMPTY(shared, stage));
 }
 
+INLINE void begin_turn(unsigned shared, int group, unsigned parity) {
+    if (IN_TURN)
+        barrier_await(TURN(shared, group), parity);
+}
+
+INLINE void end_turn(unsigned shared, int group) {
+    if (IN_TURN && threadIdx.x % 32 == 0)
+        barrier_arrive(TURN(shared, 1 - group));
+}
+
 /* All of the CTA's steps of a tile; a stage is given back when the products of the step after it have begun. */
 INLINE void sum_steps(const struct place &at, int group, struct turn &turn, float (&sum)[MB][SUMS]) {
-    const unsigned m = group % WM * (MB * 64) * ROW_BYTES, n = WEIGHT_BYTES + group / WM * NP * ROW_BYTES;
+    const unsigned m = IN_TURN ? 0 : group % WM * (MB * 64) * ROW_BYTES,
+                   n = WIDE * WEIGHT_BYTES + (IN_TURN ? 0 : group / WM * NP * ROW_BYTES);
     int before = -1;
 #pragma unroll
     for (int i = 0; i < MB; i++)
@@ -540,6 +596,7 @@ INLINE void sum_steps(const struct place &at, int group, struct turn &turn, floa
         before = turn.stage;
         advance(turn);
     }
+    end_turn(at.shared, group);
     multiply_await<0>();
 #pragma unroll
     for (int i = 0; i < MB; i++)
@@ -554,15 +611,20 @@ INLINE void sum_steps(const struct place &at, int group, struct turn &turn, floa
 /* Sums are finished by 16 pixels: two blocks of eight; the last one may be one block, taken twice. */
 #define BLOCKS (NP / 8)
 #define PAIRS ((BLOCKS + 1) / 2)
-#define PAIRS_EACH ((PAIRS + CLUSTER - 1) / CLUSTER) /* of a part */
 #define SECOND(pair) (2 * (pair) + 1 < BLOCKS ? 2 * (pair) + 1 : 2 * (pair))
-#define IS_SHARE(pair, part) (CLUSTER == 1 || (pair) / PAIRS_EACH == (part))
+
+/* The part that finishes a warpgroup's i-th 64 channels of a pair, and the number of the pair in its share. */
+#define SHARE ((MB * PAIRS + CLUSTER - 1) / CLUSTER)
+#define OWNER(i, pair) (((i)*PAIRS + (pair)) / SHARE)
+#define IN_SHARE(i, pair) (((i)*PAIRS + (pair)) % SHARE)
+#define IS_SHARE(i, pair, part) (CLUSTER == 1 || OWNER(i, pair) == (part))
 
 /* The n-th of the chunks that a thread stores. */
 #define STORES ((NP * OUT_CHUNKS + 127) / 128)
 
 struct chunk {
     int pixel, channel; /* of the warpgroup's */
+    int offset;         /* in the output */
     bool real;
 };
 
@@ -571,12 +633,18 @@ INLINE struct chunk chunk_of(const struct shape &s, const struct part_of_tile &o
     const int number = threadIdx.x % 128 + n * 128;
     chunk.pixel = number / OUT_CHUNKS;
     chunk.channel = number % OUT_CHUNKS * 8;
-    chunk.real = (NP * OUT_CHUNKS % 128 == 0 || chunk.pixel < NP) && IS_SHARE(chunk.pixel / 16, part) &&
+    chunk.real = (NP * OUT_CHUNKS % 128 == 0 || chunk.pixel < NP) && IS_SHARE(chunk.channel / 64, chunk.pixel / 16, part) &&
                  own.pixel + chunk.pixel < s.pixels && own.channel + chunk.channel < s.k;
+    int pixel = own.pixel + chunk.pixel;
+#if WIDE > 1
+    const int line = QUOTIENT(pixel, ow), column = pixel - line * s.ow;
+    chunk.real &= column < s.columns;
+    pixel = line * s.columns + column;
+#endif
+    chunk.offset = pixel * s.k + own.channel + chunk.channel;
     return chunk;
 }
 
-#define CHUNK_OFFSET(own, chunk) (((own).pixel + (chunk).pixel) * s.k + (own).channel + (chunk).channel)
 #define CHUNK_PLACE(own, chunk) ((own).out + OUT_PLACE((chunk).pixel, (chunk).channel / 8))
 
 INLINE void copy_residual(const struct shape &s, const half_bits *__restrict__ residual, const struct part_of_tile &own,
@@ -585,7 +653,7 @@ INLINE void copy_residual(const struct shape &s, const half_bits *__restrict__ r
     for (int n = 0; n < STORES; n++) {
         const struct chunk chunk = chunk_of(s, own, part, n);
         if (chunk.real)
-            copy_async<16, false>(CHUNK_PLACE(own, chunk), residual + CHUNK_OFFSET(own, chunk), true);
+            copy_async<16, false>(CHUNK_PLACE(own, chunk), residual + chunk.offset, true);
     }
     commit_copies();
 }
@@ -595,7 +663,7 @@ INLINE void store_chunks(const struct shape &s, half_bits *__restrict__ y, const
     for (int n = 0; n < STORES; n++) {
         const struct chunk chunk = chunk_of(s, own, part, n);
         if (chunk.real)
-            *(uint4 *)(y + CHUNK_OFFSET(own, chunk)) = load_shared16(CHUNK_PLACE(own, chunk));
+            *(uint4 *)(y + chunk.offset) = load_shared16(CHUNK_PLACE(own, chunk));
     }
 }
 
@@ -613,17 +681,21 @@ INLINE float activate(const struct shape &s, float sum) {
 }
 
 #if CLUSTER > 1
-/* A thread's sums for other parts, where the stages were: 16 bytes a thread, thread by thread. */
-#define SUM_PLACE(i, block) ((((i)*BLOCKS + (block)) * MULTIPLIERS + (int)threadIdx.x - COPIERS) * 16)
+/* What the n-th part after the owner summed, where the stages were: 16 bytes a thread, thread by thread. */
+#define SUM_PLACE(n, i, block) \
+    (((((n)-1) * SHARE + IN_SHARE(i, (block) / 2)) * 2 + (block) % 2) * (MULTIPLIERS * 16) + \
+     ((int)threadIdx.x - COPIERS) * 16)
 
 INLINE void put_sums(unsigned shared, int part, const float (&sum)[MB][SUMS]) {
 #pragma unroll
     for (int i = 0; i < MB; i++)
 #pragma unroll
-        for (int block = 0; block < BLOCKS; block++)
-            if (!IS_SHARE(block / 2, part))
-                store_shared(shared + SUM_PLACE(i, block), sum[i][block * 4], sum[i][block * 4 + 1],
-                             sum[i][block * 4 + 2], sum[i][block * 4 + 3]);
+        for (int block = 0; block < BLOCKS; block++) {
+            const int owner = OWNER(i, block / 2), after = (part + CLUSTER - owner) % CLUSTER;
+            if (after > 0)
+                store_cluster(shared + SUM_PLACE(after, i, block), owner, sum[i][block * 4], sum[i][block * 4 + 1],
+                              sum[i][block * 4 + 2], sum[i][block * 4 + 3]);
+        }
 }
 
 INLINE void add_sums(unsigned shared, int part, float (&sum)[MB][SUMS]) {
@@ -631,10 +703,10 @@ INLINE void add_sums(unsigned shared, int part, float (&sum)[MB][SUMS]) {
     for (int i = 0; i < MB; i++)
 #pragma unroll
         for (int block = 0; block < BLOCKS; block++)
-            if (IS_SHARE(block / 2, part)) {
+            if (IS_SHARE(i, block / 2, part)) {
 #pragma unroll
-                for (int other = 1; other < CLUSTER; other++) {
-                    const float4 more = load_cluster(shared + SUM_PLACE(i, block), (part + other) % CLUSTER);
+                for (int after = 1; after < CLUSTER; after++) {
+                    const float4 more = load_shared(shared + SUM_PLACE(after, i, block));
                     sum[i][block * 4] += more.x;
                     sum[i][block * 4 + 1] += more.y;
                     sum[i][block * 4 + 2] += more.z;
@@ -671,7 +743,7 @@ INLINE void finish(const struct shape &s, const struct part_of_tile &own, int pa
     for (int i = 0; i < MB; i++)
 #pragma unroll
         for (int pair = 0; pair < PAIRS; pair++)
-            if (IS_SHARE(pair, part)) {
+            if (IS_SHARE(i, pair, part)) {
                 const int block = lane < 16 ? 2 * pair : SECOND(pair);
                 const unsigned place = own.out + OUT_PLACE(block * 8 + lane % 8, i * 8 + warp * 2 + lane / 8 % 2);
                 finish_pair(s, place, &sum[i][pair * 8], &sum[i][SECOND(pair) * 4], bias[i]);
@@ -682,10 +754,14 @@ INLINE void finish(const struct shape &s, const struct part_of_tile &own, int pa
 INLINE void multiply_tiles(const struct shape &s, half_bits *__restrict__ y, const void *__restrict__ bias,
                            const half_bits *__restrict__ residual, const struct place &at) {
     const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
+    const int skipped = IN_TURN ? threadIdx.x / 128 - COPIERS / 128 : 0; /* tiles before the first */
     struct turn turn = {0, 0};
+    unsigned parity = skipped ? 0 : 1; /* the first wait of the first warpgroup for its turn is none */
+    if (skipped)
+        pass(turn, at.last - at.first);
     await_previous();
 #pragma unroll 1
-    for (int tile = blockIdx.x; tile < s.tiles; tile += gridDim.x) {
+    for (int tile = blockIdx.x + skipped * gridDim.x; tile < s.tiles; tile += gridDim.x * (IN_TURN + 1)) {
         const struct part_of_tile own = part_of(s, at.shared, tile);
         float sum[MB][SUMS], biases[MB][2];
 #pragma unroll
@@ -693,9 +769,14 @@ INLINE void multiply_tiles(const struct shape &s, half_bits *__restrict__ y, con
             biases[i / 2][i % 2] = bias_of(s, bias, own.channel + i / 2 * 64 + i % 2 * 8 + row);
         if (s.flags & HAS_RESIDUAL)
             copy_residual(s, residual, own, at.part);
+        begin_turn(at.shared, own.group, parity);
         sum_steps(at, own.group, turn, sum);
+#if IN_TURN
+        parity ^= 1;
+        pass(turn, at.last - at.first);
+#endif
 #if CLUSTER > 1
-        group_sync<MULTIPLIERS>(1); /* all stages are read: sums go there */
+        cluster_meet(); /* all stages are read: sums go there */
         put_sums(at.shared, at.part, sum);
         cluster_sync();
         add_sums(at.shared, at.part, sum);
@@ -709,9 +790,6 @@ INLINE void multiply_tiles(const struct shape &s, half_bits *__restrict__ y, con
         store_chunks(s, y, own, at.part);
         group_sync<128>(2 + own.group); /* the next tile's halfs go to the same place */
     }
-#if CLUSTER > 1
-    cluster_meet(); /* before that the others may still read this CTA's sums */
-#endif
 }
 
 #if CLUSTER > 1
@@ -733,8 +811,10 @@ extern "C" __global__ void IN_CLUSTER __launch_bounds__(THREADS, CTAS)
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
             barrier_init(FULL(at.shared, i), COPIERS + 1);
-            barrier_init(EMPTY(at.shared, i), MULTIPLIERS / 32);
+            barrier_init(EMPTY(at.shared, i), USERS);
         }
+        for (int i = 0; i < 2 * IN_TURN; i++)
+            barrier_init(TURN(at.shared, i), 4);
         barriers_ready();
     }
     __syncthreads();
@@ -744,8 +824,8 @@ extern "C" __global__ void IN_CLUSTER __launch_bounds__(THREADS, CTAS)
 #endif
         copy_tiles(s, x, packed, at);
 #if CLUSTER > 1
-        cluster_sync();
         cluster_meet();
+        cluster_sync();
 #endif
     } else {
 #if CLAIM

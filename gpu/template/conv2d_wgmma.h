@@ -17,18 +17,24 @@ struct conv2d_wgmma {
     int64_t stages, parts; /* of the copies; of the sum over k, one a CTA of a cluster */
     int64_t ctas;          /* that an SM shall hold at a time */
     bool stays;            /* a CTA goes on with another tile, so that there are no more of them than fit */
+    bool in_turn;          /* its two warpgroups have tiles of their own, and multiply in turn */
     bool constants;        /* the shape is in the source, not in the arguments */
+    int64_t wide, extra;   /* taps of a step, and the pixels that it has because of them; else 1 and 0 */
+    int64_t line;          /* pixels of a line of the output, with the zeros between lines where steps are wide */
     int64_t pixels, steps, tiles_p, tiles_c, tiles;
     int64_t narrow; /* with few channels: 16-byte chunks of a row of taps, of a padded copy of the input; else 0 */
     int64_t padded_h, padded_w;
-    bool whole, half_bias, check_columns, taps;
+    bool bf16, whole, half_bias, check_columns, taps;
     int64_t threads, shared_bytes;
+    int64_t sums;           /* of a multiplying thread */
     int64_t registers, cap; /* of a multiplying thread: estimated; what all threads begin with */
     int64_t claim, leave;   /* what multiplying and copying ones then change to; 0: nothing */
 };
 
 struct conv2d_wgmma conv2d_wgmma_of(const struct workload *workload, const struct target *target,
                                     const struct space *space, int64_t index);
+/* CTAs that run at a time, one an SM, when the sum is in so many parts. */
+int64_t conv2d_wgmma_fit(const struct target *target, int64_t parts);
 /* ERROR_INVALID "instantiation" when the device cannot hold it. */
 int conv2d_wgmma_check(const struct conv2d_wgmma *wgmma, const struct target *target, struct error *error) MUST_CHECK;
 

@@ -48,8 +48,9 @@ static void add_narrow(struct kernel_shape *shape, const struct conv2d_wgmma *t)
 static void add_output(struct kernel_shape *shape, const struct conv2d_wgmma *t) {
     const struct conv2d_shape *s = &t->shape;
     kernel_shape_add(shape, "pixels", t->pixels);
-    kernel_shape_add_divisor(shape, "area", s->oh * s->ow);
-    kernel_shape_add_divisor(shape, "ow", s->ow);
+    kernel_shape_add_divisor(shape, "area", s->oh * t->line);
+    kernel_shape_add_divisor(shape, "ow", t->line);
+    kernel_shape_add(shape, "columns", s->ow);
     kernel_shape_add(shape, "k", s->k);
     kernel_shape_add(shape, "tiles", t->tiles);
     kernel_shape_add_divisor(shape, "tiles_c", t->tiles_c);
@@ -77,10 +78,14 @@ static void define(struct buf *source, const char *name, int64_t value) {
 }
 
 static void define_tiling(struct buf *source, const struct conv2d_wgmma *t) {
+    define(source, "BF16", t->bf16);
     define(source, "BP", t->bp);
     define(source, "BC", t->bc);
     define(source, "WM", t->wm);
     define(source, "WN", t->wn);
+    define(source, "IN_TURN", t->in_turn);
+    define(source, "WIDE", t->wide);
+    define(source, "EXTRA", t->extra);
     define(source, "STAGES", t->stages);
     define(source, "CLUSTER", t->parts);
     define(source, "NARROW", t->narrow);
@@ -94,9 +99,12 @@ static void define_tiling(struct buf *source, const struct conv2d_wgmma *t) {
 }
 
 /* The instruction names each of its sums. */
-static void define_multiply(struct buf *source, int64_t pixels) {
+static void define_multiply(struct buf *source, const struct conv2d_wgmma *t) {
+    int64_t pixels = t->bp / t->wn;
     int sums = (int)(pixels / 2);
-    buf_printf(source, "#define MULTIPLY \"wgmma.mma_async.sync.aligned.m64n%lldk16.f32.f16.f16 {", (long long)pixels);
+    const char *type = t->bf16 ? "bf16" : "f16";
+    buf_printf(source, "#define MULTIPLY \"wgmma.mma_async.sync.aligned.m64n%lldk16.f32.%s.%s {", (long long)pixels,
+               type, type);
     for (int i = 0; i < sums; i++)
         buf_printf(source, "%s%%%d", i ? "," : "", i);
     buf_printf(source, "}, %%%d, %%%d, 1, 1, 1, 0, 0;\"\n#define MULTIPLY_SUMS(sum) ", sums, sums + 1);
@@ -124,7 +132,7 @@ static struct launch blocks_of(const char *entry, int64_t elements) {
 
 static void add_prepare(struct program *program, const struct conv2d_wgmma *t, const struct kernel_shape *shape,
                         struct arena *arena) {
-    int64_t packed = t->tiles_c * t->steps * t->bc * 64;
+    int64_t packed = t->tiles_c * t->steps * t->wide * t->bc * 64;
     program->prepared_bytes = one_size(arena, packed * 2);
     program->n_prepared = 1;
     program->prepare = arena_array(arena, 1, sizeof *program->prepare);
@@ -178,7 +186,7 @@ int conv2d_wgmma_render(const struct workload *workload, const struct target *ta
     shape_of(&t, &shape);
     kernel_shape_define(&shape, t.constants, &source);
     define_tiling(&source, &t);
-    define_multiply(&source, t.bp / t.wn);
+    define_multiply(&source, &t);
     kernel_shape_define_act(&t.shape.epilogue, &source);
     buf_puts(&source, conv2d_wgmma_source);
     if (buf_check(&source, "the kernel's source", error) < 0)

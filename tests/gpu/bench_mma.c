@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How good a template for the tensor cores is, and its estimate: for each convolution of ResNet-18, ResNet-50 and
- * VGG-16, in FP16, the best configurations by the estimate and some from anywhere are compiled, verified on random
- * numbers, and timed.
+ * VGG-16, in FP16 or BF16, the best configurations by the estimate and some from anywhere are compiled, verified on
+ * random numbers, and timed.
  *
  *     bench_mma [--template conv2d_mma.cuda] [--net resnet18|resnet50|vgg16] [--batch 1] [--take 40] [--random 8]
- *               [--threads 0] [--limit 60] [--layer N] [--known] [--late] [--each]
+ *               [--threads 0] [--limit 60] [--layer N] [--known] [--late] [--each] [--bf16]
  *
  * --take, --random: configurations from the top of the estimate's order, and from the rest; --threads: that compile
  * (0: one for each core); --limit: a layer's seconds; --layer: only the N-th; --known: only layers whose time with
- * cuDNN is known; --late: no kernel begins before the one ahead has ended; --each: a line a configuration too.
+ * cuDNN is known (in FP16); --late: no kernel begins before the one ahead has ended; --each: a line a configuration
+ * too.
  *
  * Prints a JSON line a layer, then one with the geometric mean of cuDNN's time over ours where cuDNN's is known (an
  * H200's best engine plan for the bare convolution, in a graph). rank: 0 for the estimate's first choice, which
@@ -42,6 +43,7 @@ static const struct template *template = &conv2d_mma_cuda;
 
 enum { MOST_JOBS = 512, MOST_THREADS = 64, MOST_SETS = 8, REPEATS = 5, BLOCK = 256, FAULT = 3 };
 #define TOLERANCE 2e-3
+#define TOLERANCE_BF16 1e-2
 #define REPEAT_S 1.5e-3
 #define EDGE_S 0.76e-6
 #define FLOPS 790e12
@@ -98,7 +100,7 @@ static const struct layer {
 
 struct settings {
     int nets, batch, take, random, threads, limit_s, layer;
-    bool known, late, each;
+    bool known, late, each, bf16;
 };
 
 /* At a batch size; 0: not known. */
@@ -111,17 +113,19 @@ static bool is_wanted(const struct layer *layer, const struct settings *settings
            (!settings->known || cudnn_us_of(layer, settings->batch) > 0);
 }
 
-static struct workload *workload_of(const struct layer *layer, int batch, struct arena *arena) {
+static struct workload *workload_of(const struct layer *layer, const struct settings *settings, struct arena *arena) {
+    const char *type = settings->bf16 ? "bf16" : "f16";
+    int batch = settings->batch;
     int out = (layer->h + 2 * layer->p - layer->r) / layer->s + 1;
     struct workload *workload;
     struct error error;
     const char *key =
         arena_printf(arena,
-                     "conv2d(f16:nhwc:%dx%dx%dx%d, f16:row:%dx%dx%dx%d, f32:row:%d) -> "
-                     "f16:nhwc:%dx%dx%dx%d {stride=%dx%d, dilation=1x1, pad=%dx%dx%dx%d, groups=1} "
+                     "conv2d(%s:nhwc:%dx%dx%dx%d, %s:row:%dx%dx%dx%d, f32:row:%d) -> "
+                     "%s:nhwc:%dx%dx%dx%d {stride=%dx%d, dilation=1x1, pad=%dx%dx%dx%d, groups=1} "
                      "bias act=relu",
-                     batch, layer->c, layer->h, layer->h, layer->k, layer->c, layer->r, layer->r, layer->k, batch,
-                     layer->k, out, out, layer->s, layer->s, layer->p, layer->p, layer->p, layer->p);
+                     type, batch, layer->c, layer->h, layer->h, type, layer->k, layer->c, layer->r, layer->r, layer->k,
+                     type, batch, layer->k, out, out, layer->s, layer->s, layer->p, layer->p, layer->p, layer->p);
     if (workload_parse(key, arena, &workload, &error) == 0)
         return workload;
     fprintf(stderr, "bench_mma: %s: %s\n", key, error.text);
@@ -132,14 +136,21 @@ static struct workload *workload_of(const struct layer *layer, int batch, struct
 
 static const char tools_source[] =
     "typedef unsigned short u16;\n"
+    "#if BF16\n"
+    "static __device__ float wide(u16 h) { return __uint_as_float((unsigned)h << 16); }\n"
+    "static __device__ u16 narrow(float f) { u16 h; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h; "
+    "}\n"
+    "#else\n"
     "static __device__ float wide(u16 h) { float f; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(f) : \"h\"(h)); return f; }\n"
+    "static __device__ u16 narrow(float f) { u16 h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h; "
+    "}\n"
+    "#endif\n"
     "extern \"C\" __global__ void fill(u16 *to, int n, unsigned seed) {\n"
     "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
     "    if (i >= n) return;\n"
     "    unsigned h = (i + seed) * 0x9e3779b9u;\n"
     "    h ^= h >> 16; h *= 0x85ebca6bu; h ^= h >> 13; h *= 0xc2b2ae35u; h ^= h >> 16;\n"
-    "    float f = (int)h * (1.0f / 2147483648.0f);\n"
-    "    asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(to[i]) : \"f\"(f));\n"
+    "    to[i] = narrow((int)h * (1.0f / 2147483648.0f));\n"
     "}\n"
     /* [K, C, R, S] to [R, S, C, K], so that neighbouring threads read neighbours. */
     "extern \"C\" __global__ void turn(const u16 *w, u16 *to, int n, int k, int c, int taps) {\n"
@@ -290,7 +301,7 @@ static void open_shop(struct shop *shop, int first) {
         if (!is_wanted(&layers[l], settings))
             continue;
         plan->arena = arena_new(0);
-        plan->workload = workload_of(&layers[l], settings->batch, plan->arena);
+        plan->workload = workload_of(&layers[l], settings, plan->arena);
         if (!template->serves(plan->workload, &shop->target))
             continue;
         plan->space = template->space(plan->workload, &shop->target, plan->arena);
@@ -496,7 +507,8 @@ static struct outcome measure(struct gpu *gpu, const struct workload *workload, 
             bind(gpu, &loaded, &job->program->run[i], s, &calls[s * n_run + i]);
     if (gpu->error.class == ERROR_NONE)
         outcome.error = verify(gpu, workload, calls, n_run);
-    if (gpu->error.class == ERROR_NONE && outcome.error < TOLERANCE)
+    double tolerance = workload->in[0].dtype == DTYPE_BF16 ? TOLERANCE_BF16 : TOLERANCE;
+    if (gpu->error.class == ERROR_NONE && outcome.error < tolerance)
         outcome.seconds = time_calls(gpu, calls, gpu->n_sets * n_run) / gpu->n_sets;
     outcome.good = outcome.seconds > 0;
     if (is_well(gpu))
@@ -544,7 +556,7 @@ static void add_best(struct json_object *object, const struct plan *plan, const 
 static void print_layer(const struct layer *layer, const struct plan *plan, const struct job *best,
                         const struct outcome *outcomes, struct json_object *object, struct progress *progress,
                         int batch) {
-    double cudnn_us = cudnn_us_of(layer, batch);
+    double cudnn_us = plan->workload->in[0].dtype == DTYPE_F16 ? cudnn_us_of(layer, batch) : 0;
     if (best) {
         double us = outcomes[best - plan->jobs].seconds * 1e6;
         add_best(object, plan, best, &outcomes[best - plan->jobs]);
@@ -631,10 +643,12 @@ static void bench_layer(struct gpu *gpu, struct shop *shop, int l, struct progre
 
 /* ---- processes ---- */
 
-static int open_gpu(struct gpu *gpu, const struct target *target) {
+static int open_gpu(struct gpu *gpu, const struct target *target, bool bf16) {
+    char source[sizeof tools_source + 32];
+    snprintf(source, sizeof source, "#define BF16 %d\n%s", bf16, tools_source);
     struct buf code CLEANUP(buf_release) = BUF_INIT(64 << 20), log CLEANUP(buf_release) = BUF_INIT(1 << 20);
     if (device_cuda.open(0, &gpu->device, &gpu->error) < 0 ||
-        device_cuda.compile(target, tools_source, deadline_in_s(60), &code, &log, &gpu->error) < 0)
+        device_cuda.compile(target, source, deadline_in_s(60), &code, &log, &gpu->error) < 0)
         return -1;
     return device_cuda.load(gpu->device, code.data, code.len, &gpu->tools, &gpu->error);
 }
@@ -656,7 +670,7 @@ static int child(const struct settings *settings, struct progress *progress) {
         return 1;
     }
     shop.target = info.target;
-    if (open_gpu(&gpu, &shop.target) < 0) {
+    if (open_gpu(&gpu, &shop.target, settings->bf16) < 0) {
         fprintf(stderr, "bench_mma: %s\n", gpu.error.text);
         return 1;
     }
@@ -718,6 +732,7 @@ static bool *flag_of(const char *option, struct settings *settings) {
     return strcmp(option, "--known") == 0  ? &settings->known
            : strcmp(option, "--late") == 0 ? &settings->late
            : strcmp(option, "--each") == 0 ? &settings->each
+           : strcmp(option, "--bf16") == 0 ? &settings->bf16
                                            : NULL;
 }
 
@@ -752,7 +767,7 @@ int main(int argc, char **argv) {
     int64_t begin = clock_now_ns();
     if (!read_settings(argc, argv, &settings)) {
         fputs("usage: bench_mma [--template NAME] [--net resnet18|resnet50|vgg16] [--batch N] [--take N] [--random N] "
-              "[--threads N] [--limit SECONDS] [--layer N] [--known] [--late] [--each]\n",
+              "[--threads N] [--limit SECONDS] [--layer N] [--known] [--late] [--each] [--bf16]\n",
               stderr);
         return 2;
     }

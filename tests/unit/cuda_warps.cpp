@@ -394,6 +394,15 @@ static inline float4 load_cluster(unsigned from, int rank) {
     return value;
 }
 
+static inline void store_cluster(unsigned to, int rank, float a, float b, float c, float d) {
+    const float all[] = {a, b, c, d};
+    if (rank < 0 || rank >= cluster_meeting.size / now->block->meeting.size)
+        wrong("stores to a CTA that is not in the cluster");
+    if (threads[rank * now->block->meeting.size].done)
+        wrong("stores to a CTA that may have ended");
+    memcpy(shared_at(&blocks[rank], to, 16), all, 16);
+}
+
 /* ---- barriers in shared memory, and copies that they count ---- */
 
 static struct barrier *barrier_at(unsigned address) {
@@ -622,11 +631,6 @@ static inline uint4 load_shared16(unsigned from) {
     uint4 value;
     memcpy(&value, shared_at(now->block, from, 16), 16);
     return value;
-}
-
-static inline void store_shared(unsigned to, float a, float b, float c, float d) {
-    const float all[] = {a, b, c, d};
-    store_bytes(to, all, 16);
 }
 
 /* ---- launches ---- */

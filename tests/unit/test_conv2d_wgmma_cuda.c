@@ -7,6 +7,7 @@
 #include "gpu/device/device.h"
 #include "gpu/template/builtin.h"
 #include "gpu/template/conv2d_wgmma.h"
+#include "service/base/bfloat.h"
 #include "service/base/clock.h"
 #include "service/base/rng.h"
 #include "tests/unit/cubin_info.h"
@@ -34,7 +35,11 @@ static const struct template *const template = &conv2d_wgmma_cuda;
     "conv2d(f16:nhwc:32x3x224x224, f16:row:64x3x7x7, f32:row:64) -> f16:nhwc:32x64x112x112 " \
     "{stride=2x2, dilation=1x1, pad=3x3x3x3, groups=1} bias act=relu"
 
-static const char *const keys[] = {CONV, CONV_SMALL, CONV_ODD, CONV_POINT, CONV_LARGE, CONV_STEM};
+#define CONV_BF16                                                                                                     \
+    "conv2d(bf16:nhwc:32x64x56x56, bf16:row:64x64x3x3, bf16:row:64, bf16:nhwc:32x64x56x56) -> bf16:nhwc:32x64x56x56 " \
+    "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu"
+
+static const char *const keys[] = {CONV, CONV_SMALL, CONV_ODD, CONV_POINT, CONV_LARGE, CONV_STEM, CONV_BF16};
 
 /* A workload on a target, with its space. */
 struct subject {
@@ -91,7 +96,7 @@ static int64_t fallback(const struct subject *subject) {
 
 /* A configuration by its knobs' values; the space's own order. */
 struct tiling {
-    int64_t tile_p, tile_c, groups, stages, split_k, ctas, stays, shapes;
+    int64_t tile_p, tile_c, groups, stages, split_k, ctas, stays, shapes, wide;
 };
 
 static int64_t digit_of(const struct knob *knob, int64_t value) {
@@ -103,7 +108,7 @@ static int64_t digit_of(const struct knob *knob, int64_t value) {
 }
 
 static int64_t index_of(const struct subject *subject, const struct tiling *tiling) {
-    const int64_t values[] = {tiling->tile_p,  tiling->tile_c, tiling->groups, tiling->stages,
+    const int64_t values[] = {tiling->tile_p,  tiling->tile_c, tiling->groups, tiling->wide,  tiling->stages,
                               tiling->split_k, tiling->ctas,   tiling->stays,  tiling->shapes};
     int64_t digit[SPACE_MAX_KNOBS] = {0};
     cr_assert_eq(subject->space->n_knobs, (int)ARRAY_COUNT(values));
@@ -142,7 +147,7 @@ static void check_launch(const struct subject *subject, const struct program *pr
     cr_assert_eq(program->n_scratch, narrow);
     cr_assert(strstr(program->source, launch->entry), "there is no kernel %s", launch->entry);
     cr_assert(launch->block[0] >= 256 && launch->block[0] % 128 == 0 && launch->block[0] <= 384);
-    cr_assert(launch->grid[0] > 0 && launch->grid[1] == 1 && launch->grid[2] > 0 && launch->grid[2] <= 4);
+    cr_assert(launch->grid[0] > 0 && launch->grid[1] == 1 && launch->grid[2] > 0 && launch->grid[2] <= 8);
     cr_assert_leq(launch->shared_bytes, subject->target.shared_bytes);
     cr_assert(launch->early);
 }
@@ -152,8 +157,8 @@ Test(conv2d_wgmma_cuda, renders_every_configuration_or_says_why_not) {
     for (size_t k = 0; k < ARRAY_COUNT(keys); k++) {
         struct subject subject = subject_of(keys[k]);
         int rendered = 0, all = 0;
-        cr_assert_leq(subject.space->size, 5184);
-        for (int64_t i = (int64_t)k; i < subject.space->size; i += 3) {
+        cr_assert_leq(subject.space->size, 32768);
+        for (int64_t i = (int64_t)k; i < subject.space->size; i += 11) {
             double seconds = estimate(&subject, i);
             struct program *program = render(&subject, i, NULL);
             cr_assert(isinf(seconds) || (seconds > 1e-6 && seconds < 1e-2), "%g", seconds);
@@ -163,7 +168,7 @@ Test(conv2d_wgmma_cuda, renders_every_configuration_or_says_why_not) {
             rendered += program != NULL;
             all++;
         }
-        cr_assert_geq(rendered * 8, all, "%d of %d configurations of %s", rendered, all, keys[k]);
+        cr_assert_geq(rendered * 12, all, "%d of %d configurations of %s", rendered, all, keys[k]);
         arena_free(subject.arena);
     }
 }
@@ -176,6 +181,7 @@ static void check_served(const char *key, const char *arch, bool expected) {
 
 Test(conv2d_wgmma_cuda, serves_large_convolutions_of_halfs_in_nhwc_on_hopper) {
     check_served(CONV, "sm_90a", true);
+    check_served(CONV_BF16, "sm_90a", true);
     check_served(CONV, "sm_80", false);
     check_served(CONV, "sm_100a", false);
     check_served(CONV, "x86-64-v3", false);
@@ -183,7 +189,7 @@ Test(conv2d_wgmma_cuda, serves_large_convolutions_of_halfs_in_nhwc_on_hopper) {
                  "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=2}",
                  "sm_90a", false);
     check_served(CONV_STEM, "sm_90a", true);
-    check_served("conv2d(f16:nhwc:1x64x56x56, f16:row:64x64x3x3) -> f16:nhwc:1x64x56x56 "
+    check_served("conv2d(f16:nhwc:1x64x16x16, f16:row:64x64x3x3) -> f16:nhwc:1x64x16x16 "
                  "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1}",
                  "sm_90a", false);
     check_served("conv2d(f16:nhwc:32x3x224x224, f16:row:64x3x3x3) -> f16:nhwc:32x64x224x224 "
@@ -284,7 +290,9 @@ Test(conv2d_wgmma_cuda, its_loops_do_the_work_of_the_workload) {
 
 /* ---- arithmetic, on the host ---- */
 
-static uint16_t half_bits(float value) {
+static uint16_t bits_of(enum dtype dtype, float value) {
+    if (dtype == DTYPE_BF16)
+        return bfloat_from_float(value);
     const _Float16 half = (_Float16)value;
     uint16_t bits;
     memcpy(&bits, &half, sizeof bits);
@@ -295,6 +303,8 @@ static double value_at(const struct operand *operand, const void *data, int64_t 
     _Float16 half;
     if (operand->dtype == DTYPE_F32)
         return ((const float *)data)[i];
+    if (operand->dtype == DTYPE_BF16)
+        return bfloat_to_float(((const uint16_t *)data)[i]);
     memcpy(&half, (const uint16_t *)data + i, sizeof half);
     return (double)half;
 }
@@ -356,7 +366,7 @@ static void fill(const struct operand *operand, void *data, int64_t zeros, struc
         if (operand->dtype == DTYPE_F32)
             ((float *)data)[i] = value;
         else
-            ((uint16_t *)data)[i] = half_bits(value);
+            ((uint16_t *)data)[i] = bits_of(operand->dtype, value);
     }
 }
 
@@ -388,7 +398,7 @@ static void execute(const struct warps_code *code, const struct subject *subject
         fill(&w->in[i], memory[ARG_IN][i], i == 1 ? 1 + depth / 128 : 1, &rng);
     }
     /* Infinity shows in the outputs that see it, and in no other. */
-    ((uint16_t *)memory[ARG_IN][0])[shape_count(&w->in[0].shape) / 2] = 0x7c00;
+    ((uint16_t *)memory[ARG_IN][0])[shape_count(&w->in[0].shape) / 2] = bits_of(w->in[0].dtype, INFINITY);
     memory[ARG_OUT][0] = new_buffer(subject, operand_bytes(&w->out[0]));
     for (int i = 0; i < program->n_scratch; i++)
         memory[ARG_SCRATCH][i] = new_buffer(subject, program->scratch_bytes[i]);
@@ -475,6 +485,87 @@ Test(conv2d_wgmma_cuda, a_cluster_adds_what_its_parts_summed) {
     check_family(&tiling, 2, family, (int)ARRAY_COUNT(family));
 }
 
+/* In four parts, which finish two pieces of 16 pixels × 64 channels each, the last none; in eight. */
+Test(conv2d_wgmma_cuda, a_cluster_may_have_more_parts) {
+    static const char *const family[] = {
+        "conv2d(f16:nhwc:1x128x4x10, f16:row:72x128x3x3, f16:row:72, f16:nhwc:1x72x4x10) -> f16:nhwc:1x72x4x10 "
+        "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu",
+    };
+    static const char *const deep[] = {
+        "conv2d(f16:nhwc:1x256x4x10, f16:row:72x256x3x3, f16:row:72) -> f16:nhwc:1x72x4x10 "
+        "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias act=relu",
+    };
+    const struct tiling four = {40, 128, 1, 3, 4, 1, 0, 0}, eight = {64, 128, 1, 3, 8, 1, 0, 1};
+    check_family(&four, 2, family, 1);
+    check_family(&eight, 2, deep, 1);
+}
+
+/* More tiles than warpgroups, an odd number for some CTA; fewer stages than steps, more, and as many. */
+Test(conv2d_wgmma_cuda, two_warpgroups_take_tiles_in_turn) {
+    static const char *const family[] = {
+        "conv2d(f16:nhwc:1x64x13x13, f16:row:72x64x3x3, f32:row:72, f16:nhwc:1x72x13x13) -> f16:nhwc:1x72x13x13 "
+        "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu",
+        "conv2d(f16:nhwc:3x64x9x9, f16:row:64x64x1x1, f16:row:64, f16:nhwc:3x64x9x9) -> f16:nhwc:3x64x9x9 "
+        "{stride=1x1, dilation=1x1, pad=0x0x0x0, groups=1} bias residual",
+        "conv2d(f16:nhwc:1x128x9x15, f16:row:128x128x1x1) -> f16:nhwc:1x128x9x15 "
+        "{stride=1x1, dilation=1x1, pad=0x0x0x0, groups=1}",
+    };
+    static const struct tiling two = {64, 64, 2, 2, 1, 1, 2, 0}, four = {32, 64, 2, 4, 1, 1, 2, 0};
+    check_family(&two, 2, family, (int)ARRAY_COUNT(family));
+    check_family(&four, 2, family, (int)ARRAY_COUNT(family));
+}
+
+/* Zeros between lines: one, two, or none but what each line's own last outputs would need; lines that end beyond the
+ * image; channels that are no multiple of 64. */
+Test(conv2d_wgmma_cuda, a_step_may_be_a_row_of_taps) {
+    static const char *const family[] = {
+        "conv2d(f16:nhwc:2x64x5x9, f16:row:72x64x3x3, f32:row:72, f16:nhwc:2x72x5x9) -> f16:nhwc:2x72x5x9 "
+        "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu",
+        "conv2d(f16:nhwc:2x64x9x12, f16:row:72x64x2x3, f16:row:72) -> f16:nhwc:2x72x4x10 "
+        "{stride=2x1, dilation=1x1, pad=0x0x0x0, groups=1} bias",
+        "conv2d(f16:nhwc:1x64x6x10, f16:row:72x64x3x3) -> f16:nhwc:1x72x6x12 "
+        "{stride=1x1, dilation=1x1, pad=1x2x1x2, groups=1}",
+        "conv2d(f16:nhwc:1x64x8x10, f16:row:64x64x3x3) -> f16:nhwc:1x64x8x9 "
+        "{stride=1x1, dilation=1x1, pad=1x0x1x1, groups=1}",
+        "conv2d(f16:nhwc:1x64x8x10, f16:row:64x64x3x3) -> f16:nhwc:1x64x8x9 "
+        "{stride=1x1, dilation=1x1, pad=1x1x1x0, groups=1}",
+    };
+    static const char *const apart[] = {"conv2d(f16:nhwc:1x104x11x11, f16:row:64x104x3x3) -> f16:nhwc:1x64x11x11 "
+                                        "{stride=1x1, dilation=2x2, pad=2x2x2x2, groups=1}"};
+    static const struct tiling one = {64, 64, 1, 2, 1, 1, 0, 0, 1}, two = {64, 64, 2, 3, 1, 1, 1, 0, 1},
+                               constants = {32, 64, 1, 3, 1, 1, 0, 1, 1};
+    check_family(&one, 2, family, (int)ARRAY_COUNT(family));
+    check_family(&two, 2, family, 2);
+    check_family(&constants, 2, family, 1);
+    check_family(&one, 2, apart, 1);
+}
+
+Test(conv2d_wgmma_cuda, wide_steps_go_with_parts_and_with_turns) {
+    static const char *const family[] = {
+        "conv2d(f16:nhwc:1x128x9x9, f16:row:72x128x3x3, f32:row:72, f16:nhwc:1x72x9x9) -> f16:nhwc:1x72x9x9 "
+        "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu",
+    };
+    static const struct tiling parts = {64, 128, 2, 3, 4, 1, 0, 1, 1}, turns = {64, 64, 2, 2, 1, 1, 2, 0, 1};
+    check_family(&parts, 2, family, 1);
+    check_family(&turns, 2, family, 1);
+}
+
+/* Halfs everywhere, so that BF16 shows where only the instructions differ. */
+Test(conv2d_wgmma_cuda, computes_in_bf16) {
+    static const char *const family[] = {
+        "conv2d(bf16:nhwc:1x64x9x9, bf16:row:136x64x3x3, bf16:row:136, bf16:nhwc:1x136x9x9) -> bf16:nhwc:1x136x9x9 "
+        "{stride=1x1, dilation=1x1, pad=1x1x1x1, groups=1} bias residual act=relu",
+        "conv2d(bf16:nhwc:1x128x1x49, bf16:row:136x128x1x1) -> bf16:nhwc:1x136x1x49 "
+        "{stride=1x1, dilation=1x1, pad=0x0x0x0, groups=1}",
+    };
+    static const char *const stem[] = {
+        "conv2d(bf16:nhwc:1x3x30x31, bf16:row:64x3x7x7, f32:row:64) -> bf16:nhwc:1x64x15x16 "
+        "{stride=2x2, dilation=1x1, pad=3x3x3x3, groups=1} bias act=relu"};
+    const struct tiling tiling = {64, 128, 2, 3, 1, 1, 0, 0}, narrow = {64, 64, 1, 3, 1, 1, 0, 1};
+    check_family(&tiling, 2, family, (int)ARRAY_COUNT(family));
+    check_family(&narrow, 2, stem, 1);
+}
+
 /* ---- compiling ---- */
 
 /* What was compiled has the parameters that the launch passes: pointers and 32-bit values, each in its place. */
@@ -515,8 +606,11 @@ static void compile_for(const char *key, const struct tiling *tiling, int n) {
 
 /* The most registers and the most shared memory, CTAs that stay and clusters, both arrangements. */
 Test(conv2d_wgmma_cuda, compiles_without_spills_or_products_that_wait) {
-    static const struct tiling large[] = {{256, 128, 2, 3, 1, 1, 1, 1}, {192, 128, 2, 4, 1, 1, 0, 0}},
-                               small[] = {{128, 128, 2, 4, 4, 1, 0, 0}};
+    static const struct tiling large[] = {{256, 128, 2, 3, 1, 1, 1, 1},
+                                          {192, 128, 2, 4, 1, 1, 0, 0},
+                                          {128, 128, 2, 4, 1, 1, 2, 0},
+                                          {192, 64, 1, 3, 1, 1, 0, 1, 1}},
+                               small[] = {{128, 128, 2, 4, 4, 1, 0, 0}, {104, 128, 1, 6, 8, 1, 0, 1}};
     compile_for(CONV_LARGE, large, (int)ARRAY_COUNT(large));
     compile_for(CONV_SMALL, small, (int)ARRAY_COUNT(small));
 }
@@ -527,7 +621,7 @@ Test(conv2d_wgmma_cuda, compiles_two_blocks_for_an_sm) {
 }
 
 Test(conv2d_wgmma_cuda, compiles_the_fallback_and_some_other) {
-    static const char *const some[] = {CONV_ODD, CONV_POINT, CONV_STEM};
+    static const char *const some[] = {CONV_ODD, CONV_POINT, CONV_STEM, CONV_BF16};
     for (size_t k = 0; k < ARRAY_COUNT(some); k++) {
         struct subject subject = subject_of(some[k]);
         struct rng rng;
