@@ -2,9 +2,12 @@
 /*
  * Whether `auto` finds in few trials what AutoTVM's `xgb` finds in many: both search the same tasks from nothing, each
  * names its winner as a job does, by a race of its fastest, then the winners are measured in turn. One JSON object a
- * task, and one with the worst ratio.
+ * task, and one with the worst ratio; on standard error, after how long each search and each task ended.
  *
- *     bench_search [--kind cuda] [--template NAME] [--tasks 6] [--few 100] [--many 2000] [--seed 1]
+ *     bench_search [--kind cuda] [--template NAME] [--first 0] [--tasks 6] [--few 100] [--many 2000] [--seed 1]
+ *
+ * Both races come after both searches, one straight after the other: a device whose speed drifts while the second
+ * search compiles for minutes would otherwise let each winner be named under conditions of its own.
  *
  * --template: the one template that both search (AutoTVM's are by name, and theirs are tasks in NCHW); without it each
  * searches what it would in a job. A ratio above 1: auto's winner is slower. A plain program, its own children.
@@ -38,7 +41,7 @@ static const char *const channels_last[] = TASKS("nhwc"), *const channels_first[
 
 struct settings {
     const char *kind, *template;
-    int64_t tasks, few, many, seed;
+    int64_t first, tasks, few, many, seed;
 };
 
 /* One tuner's search of a task. */
@@ -53,13 +56,14 @@ struct run {
 };
 
 static bool read_settings(int argc, char **argv, struct settings *ret) {
-    *ret = (struct settings){"cuda", "", 6, 100, 2000, 1};
+    *ret = (struct settings){"cuda", "", 0, 6, 100, 2000, 1};
     const struct {
         const char *option;
         const char **text;
         int64_t *number;
-    } options[] = {{"--kind", &ret->kind, NULL}, {"--template", &ret->template, NULL}, {"--tasks", NULL, &ret->tasks},
-                   {"--few", NULL, &ret->few},   {"--many", NULL, &ret->many},         {"--seed", NULL, &ret->seed}};
+    } options[] = {{"--kind", &ret->kind, NULL},   {"--template", &ret->template, NULL}, {"--first", NULL, &ret->first},
+                   {"--tasks", NULL, &ret->tasks}, {"--few", NULL, &ret->few},           {"--many", NULL, &ret->many},
+                   {"--seed", NULL, &ret->seed}};
     for (int i = 1; i < argc; i += 2) {
         size_t at = 0;
         while (at < ARRAY_COUNT(options) && strcmp(argv[i], options[at].option) != 0)
@@ -71,8 +75,9 @@ static bool read_settings(int argc, char **argv, struct settings *ret) {
         else
             *options[at].number = strtoll(argv[i + 1], NULL, 10);
     }
-    return ret->tasks > 0 && ret->tasks <= (int64_t)ARRAY_COUNT(channels_last) && ret->few > 0 && ret->many > 0 &&
-           device_class_find(ret->kind);
+    int64_t known = (int64_t)ARRAY_COUNT(channels_last);
+    return ret->first >= 0 && ret->first < known && ret->tasks > 0 && ret->tasks <= known - ret->first &&
+           ret->few > 0 && ret->many > 0 && device_class_find(ret->kind);
 }
 
 static int run_batch(struct measurer *measurer, const struct domain *domains, struct search *search,
@@ -111,6 +116,7 @@ static int run_search(struct measurer *measurer, const struct domain *domains, i
         rc = run_batch(measurer, domains, search, point, n, run, error);
     run->seconds = (double)(clock_now_ns() - begin) / NS_PER_S;
     run->done = search_progress(search)->done;
+    fprintf(stderr, "  %s: %d trials in %.1f s\n", run->tuner->name, (int)run->done, run->seconds);
     search_free(search);
     return rc;
 }
@@ -192,8 +198,10 @@ static int bench_task(struct measurer *measurer, const struct settings *settings
                    error) < 0)
         return -1;
     for (int i = 0; i < 2; i++)
-        if (run_search(measurer, domains, n_domains, settings->seed, &run[i], error) < 0 ||
-            choose(measurer, domains, &run[i], error) < 0)
+        if (run_search(measurer, domains, n_domains, settings->seed, &run[i], error) < 0)
+            return -1;
+    for (int i = 0; i < 2; i++)
+        if (choose(measurer, domains, &run[i], error) < 0)
             return -1;
     if (run[0].best.index < 0 || run[1].best.index < 0)
         return 0;
@@ -220,8 +228,10 @@ static int bench(const struct settings *settings, const char *folder, struct err
     int within = 0, rc = 0;
     if (measurer_new(&config, &measurer, error) < 0)
         return -1;
-    for (int t = 0; rc == 0 && t < settings->tasks; t++) {
+    for (int64_t t = settings->first; rc == 0 && t < settings->first + settings->tasks; t++) {
+        int64_t begin = clock_now_ns();
         rc = bench_task(measurer, settings, keys[t], &ratio, error);
+        fprintf(stderr, "task %d: %.1f s\n", (int)t, (double)(clock_now_ns() - begin) / NS_PER_S);
         worst = ratio > worst ? ratio : worst;
         within += ratio <= 1.05;
     }
@@ -241,7 +251,8 @@ int main(int argc, char **argv) {
         return strcmp(argv[2], "build") == 0 ? builder_child_main(template_builtin)
                                              : runner_child_main(template_builtin);
     if (!read_settings(argc, argv, &settings)) {
-        fputs("usage: bench_search [--kind cpu|cuda] [--template NAME] [--tasks N] [--few N] [--many N] [--seed N]\n",
+        fputs("usage: bench_search [--kind cpu|cuda] [--template NAME] [--first N] [--tasks N] [--few N] [--many N] "
+              "[--seed N]\n",
               stderr);
         return 2;
     }
