@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_serve.c: the composition root of the server: database, waiting room, HTTP, worker; stopped in reverse. */
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "api/deliverer.h"
 #include "api/hub.h"
@@ -10,6 +12,7 @@
 #include "api/server.h"
 #include "api/tls.h"
 #include "scheduler/worker.h"
+#include "service/announce.h"
 #include "service/base/file.h"
 #include "service/base/log.h"
 #include "service/commands.h"
@@ -30,6 +33,7 @@ struct parts {
     struct worker *worker;
     struct retention_stats retained;
     struct retention_thread *retention;
+    int announcement; /* says where we listen; 0: none */
 };
 
 /* Each connection is a descriptor, and the usual limit is 1,024. What the system does not grant we do without. */
@@ -122,7 +126,9 @@ static int start(struct parts *parts, struct error *error) {
         serving_tidy(&parts->serving, error) < 0 ||
         retention_start(parts->serving.db, settings, &parts->retained, &parts->retention, error) < 0)
         return -1;
-    return server_start(&parts->api, &server, &parts->server, error);
+    if (server_start(&parts->api, &server, &parts->server, error) < 0)
+        return -1;
+    return announce_server(settings->data_dir, server_url(parts->server), &parts->announcement, error);
 }
 
 /* A certificate that cannot be read leaves the one before in use. */
@@ -141,8 +147,15 @@ static bool has_finished(void *data) {
     return !parts->worker || worker_stopped(parts->worker);
 }
 
+static void unannounce(struct parts *parts) {
+    if (parts->announcement > 0)
+        close(parts->announcement);
+    parts->announcement = 0;
+}
+
 /* What is under way may finish: the trials being measured, the requests being answered. */
 static void drain(struct parts *parts) {
+    unannounce(parts);
     server_drain(parts->server);
     if (parts->worker)
         worker_ask_stop(parts->worker);
@@ -150,6 +163,7 @@ static void drain(struct parts *parts) {
 }
 
 static void stop(struct parts *parts) {
+    unannounce(parts);
     server_stop(parts->server);
     tls_unload();
     worker_stop(parts->worker);
@@ -174,6 +188,8 @@ int cmd_serve(int argc, char **argv) {
     allow_descriptors();
     if (start(&parts, &error) < 0) {
         status = command_failed("serve", &error);
+        if (strcmp(error.code, "data-dir-in-use") == 0)
+            status = COMMAND_FOLDER_TAKEN;
     } else {
         printf("listening on %s\n", server_url(parts.server));
         fflush(stdout);

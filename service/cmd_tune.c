@@ -10,16 +10,23 @@
 #include "service/base/arena.h"
 #include "service/base/file.h"
 #include "service/base/json.h"
+#include "service/base/sha256.h"
+#include "service/base/web_url.h"
 #include "service/client.h"
 #include "service/commands.h"
 #include "service/options.h"
+#include "service/own_server.h"
 
 static const char help[] =
     "usage: warptune tune MODEL.onnx [--server URL] [options]\n"
     "       warptune tune --job ID [--server URL] [options]\n\n"
     "Uploads a network to a server, submits a tuning job, shows how it gets on, and downloads what came of it. With\n"
-    "--job it follows one that was submitted before.\n\n"
+    "--job it follows one that was submitted before. Without a server it uses the one that runs on the data folder, "
+    "or\n"
+    "runs one of its own there, on a port of this host, until it ends; a job that was cut short goes on when the same\n"
+    "is asked again.\n\n"
     "  --server URL       http://HOST:PORT; or WARPTUNE_URL in the environment\n"
+    "  --data-dir DIR     without a server: its data folder (as `warptune serve` has it)\n"
     "  --token TOKEN      for a server that asks for one; better in the environment, as WARPTUNE_TOKEN\n"
     "  --ca FILE          certificates to trust instead of the system's (PEM)\n"
     "  --name NAME        of the model (the file's)\n"
@@ -34,10 +41,11 @@ static const char help[] =
     "  --config FILE      where the best configurations go, as JSON\n"
     "  --no-wait          prints the job's id and leaves; --wait, the default, follows it\n\n"
     "Exit status: 0 it is done, 1 it failed or was cancelled, 2 the command line was wrong, 130 interrupted: then the\n"
-    "job goes on.";
+    "job goes on, where the server does.";
 
 enum {
     SERVER,
+    DATA_DIR,
     TOKEN,
     CA,
     NAME,
@@ -57,13 +65,20 @@ enum {
     N_OPTIONS
 };
 
+#define MARK "warptune-tune" /* the label of jobs on a server of ours */
+enum { MOST_SERVERS = 8 };
+
 struct tuning {
     struct option_spec specs[N_OPTIONS];
     const char *model;               /* file; NULL with --job */
     int64_t batch, trials, budget_s; /* 0: the server's choice */
+    struct client_options connection;
     struct client *client;
+    struct own_server *own; /* NULL: a server was named */
+    struct event_reader reader;
     struct arena *arena;
     const char *job; /* its id, once it has one */
+    bool says_job;   /* has still to say which */
     bool on_terminal, line_open;
     char end[24]; /* the state that the job ended in */
 };
@@ -77,8 +92,15 @@ static void on_interrupt(int number) {
     interrupted = 1;
 }
 
+static struct own_server own_server;
+
 static bool is_interrupted(void) {
     return interrupted;
+}
+
+/* Of a call: our server can end before it is answered. */
+static bool is_over(void) {
+    return interrupted || own_server_gone(&own_server);
 }
 
 /* The second one ends the program the usual way. */
@@ -229,12 +251,51 @@ static struct json_object *wishes(const struct tuning *tuning, const char *model
     return body;
 }
 
+/* The same for the same wishes. */
+static const char *mark_of(struct tuning *tuning, struct json_object *body) {
+    const char *text = json_text(body, NULL);
+    char hex[SHA256_HEX];
+    sha256_of(text, strlen(text), hex);
+    return arena_strdup(tuning->arena, hex);
+}
+
+/* The same wishes on a server of ours: a job that was cut short, or that another terminal follows. */
+static int find_begun(struct tuning *tuning, const char *model_id, const char *mark, struct error *error) {
+    static const char *const states[] = {"running", "queued"};
+    for (size_t i = 0; !tuning->job && i < ARRAY_COUNT(states); i++) {
+        struct json_object *page CLEANUP(json_put_p) = NULL, *jobs = NULL;
+        const char *path = arena_printf(tuning->arena, "/v1/jobs?model_id=%s&state=%s&label=" MARK "%%3D%s&limit=1",
+                                        model_id, states[i], mark);
+        if (client_get(tuning->client, path, &page, error) < 0)
+            return -1;
+        if (json_object_object_get_ex(page, "jobs", &jobs) && json_object_is_type(jobs, json_type_array) &&
+            json_object_array_length(jobs) > 0)
+            tuning->job = id_in(tuning, json_object_array_get_idx(jobs, 0));
+    }
+    if (tuning->job)
+        say(tuning, "this was begun before: going on");
+    return 0;
+}
+
+/* A job that is asked for again is gone on with, rather than done twice. */
+static int find_or_mark(struct tuning *tuning, const char *model_id, struct json_object *body, struct error *error) {
+    struct json_object *labels = json_object_new_object();
+    const char *mark = mark_of(tuning, body);
+    json_add_string(labels, MARK, mark);
+    json_add(body, "labels", labels);
+    return find_begun(tuning, model_id, mark, error);
+}
+
 static int submit(struct tuning *tuning, struct error *error) {
     struct json_object *job CLEANUP(json_put_p) = NULL;
     const char *model_id;
     if (upload(tuning, &model_id, error) < 0)
         return -1;
     struct json_object *body CLEANUP(json_put_p) = wishes(tuning, model_id);
+    if (tuning->own && find_or_mark(tuning, model_id, body, error) < 0)
+        return -1;
+    if (tuning->job)
+        return 0;
     if (client_post(tuning->client, "/v1/jobs", body, true, &job, error) < 0)
         return -1;
     tuning->job = id_in(tuning, job);
@@ -277,11 +338,9 @@ static int show_end(struct tuning *tuning, struct error *error) {
 }
 
 static int follow(struct tuning *tuning, struct error *error) {
-    struct event_reader reader;
-    event_reader_init(&reader, take_event, tuning);
-    int status = client_follow(tuning->client, job_path(tuning, "/events"), &reader, error);
-    event_reader_release(&reader);
-    if (status < 0 || show_end(tuning, error) < 0 || fetch(tuning, OUTPUT, "/module?format=so", error) < 0)
+    bool ended = *tuning->end; /* before the server went away */
+    if ((!ended && client_follow(tuning->client, job_path(tuning, "/events"), &tuning->reader, error) < 0) ||
+        show_end(tuning, error) < 0 || fetch(tuning, OUTPUT, "/module?format=so", error) < 0)
         return -1;
     return fetch(tuning, CONFIG, "/config", error);
 }
@@ -290,7 +349,9 @@ static int run(struct tuning *tuning, struct error *error) {
     bool waits = !tuning->specs[NO_WAIT].n_values;
     if (!tuning->job && submit(tuning, error) < 0)
         return -1;
-    say(tuning, waits ? "job %s" : "%s", tuning->job);
+    if (tuning->says_job)
+        say(tuning, waits ? "job %s" : "%s", tuning->job);
+    tuning->says_job = false;
     return waits ? follow(tuning, error) : 0;
 }
 
@@ -305,6 +366,7 @@ static int read_options(struct tuning *tuning, int argc, char **argv, struct err
         option_number(&specs[BUDGET], 1, INT64_C(1) << 31, 0, &tuning->budget_s, error) < 0)
         return -1;
     tuning->job = option_text(&specs[JOB], NULL);
+    tuning->says_job = true;
     return 0;
 }
 
@@ -313,8 +375,10 @@ static const char *misuse(const struct tuning *tuning, const char *server, const
     const struct option_spec *specs = tuning->specs;
     if (!tuning->model == !tuning->job)
         return "It needs a network, or a job with --job, and not both.";
-    if (!*server)
-        return "Which server? Say --server URL, or set WARPTUNE_URL.";
+    if (*server && specs[DATA_DIR].n_values)
+        return "Either --server or --data-dir.";
+    if (!*server && specs[NO_WAIT].n_values)
+        return "With --no-wait it needs a server that stays: say --server URL, or set WARPTUNE_URL.";
     for (const char *c = token; c && *c; c++)
         if (*c <= ' ' || *c > '~' || c - token >= 300)
             return "The token is none.";
@@ -330,6 +394,16 @@ static const char *from_environment(const struct option_spec *spec, const char *
     return option_text(spec, value && *value ? value : NULL);
 }
 
+static int report_kept(const struct tuning *tuning) {
+    const char *devices = tuning->own->devices;
+    fprintf(stderr,
+            "warptune tune: interrupted; the job goes on with whatever server runs on %s.\n"
+            "  follow it:  warptune tune --job %s --data-dir %s%s%s\n",
+            tuning->own->data_dir, tuning->job, tuning->own->data_dir, devices ? " --device " : "",
+            devices ? devices : "");
+    return 130;
+}
+
 static int report(struct tuning *tuning, const struct error *error) {
     if (tuning->line_open)
         putchar('\n');
@@ -339,6 +413,8 @@ static int report(struct tuning *tuning, const struct error *error) {
         fputs("warptune tune: interrupted; no job was submitted.\n", stderr);
         return 130;
     }
+    if (tuning->own)
+        return report_kept(tuning);
     const char *server = client_server(tuning->client);
     fprintf(stderr,
             "warptune tune: interrupted; the job goes on.\n"
@@ -350,24 +426,60 @@ static int report(struct tuning *tuning, const struct error *error) {
     return 130;
 }
 
-static int tune(struct tuning *tuning, const char *server, const char *token) {
+/* The server that was named, or one for the data folder. */
+static int connect_client(struct tuning *tuning, struct error *error) {
+    client_close(tuning->client);
+    tuning->client = NULL;
+    if (tuning->own) {
+        if (own_server_open(tuning->own, error) < 0)
+            return -1;
+        tuning->connection.server = tuning->own->url;
+        fprintf(stderr, "warptune tune: the server %s, data in %s\n", tuning->own->url, tuning->own->data_dir);
+    }
+    return client_open(&tuning->connection, &tuning->client, error);
+}
+
+/* Our server may end before the job: it was another's, or it broke. Then the next takes the job up. */
+static int run_on(struct tuning *tuning, struct error *error) {
+    for (int left = MOST_SERVERS; connect_client(tuning, error) == 0; left--) {
+        if (run(tuning, error) == 0)
+            return 0;
+        if (!tuning->own || interrupted || error->class == ERROR_CONFLICT || !own_server_gone(tuning->own))
+            return -1;
+        if (left == 0)
+            return error_set(error, ERROR_IO, "no-server", NULL, "The server ended before the job, %d times.",
+                             MOST_SERVERS + 1);
+        say(tuning, "the server is gone");
+    }
+    return -1;
+}
+
+static int tune(struct tuning *tuning, const char *server) {
     struct error error;
-    struct client_options options = {
-        .server = server, .token = token, .ca = option_text(&tuning->specs[CA], NULL), .stop = is_interrupted};
-    if (client_open(&options, &tuning->client, &error) < 0)
-        return command_misused("tune", "%s", error.text);
     tuning->arena = arena_new(0);
     tuning->on_terminal = isatty(STDOUT_FILENO);
+    if (!server) {
+        own_server.stop = is_interrupted;
+        own_server.devices = option_text(&tuning->specs[DEVICE], NULL);
+        tuning->own = &own_server;
+        if (own_server_data_dir(option_text(&tuning->specs[DATA_DIR], NULL), tuning->arena, &own_server.data_dir,
+                                &error) < 0)
+            return command_misused("tune", "%s", error.text);
+    }
     catch_interrupts();
-    int status = run(tuning, &error) < 0 ? report(tuning, &error) : 0;
-    arena_free(tuning->arena);
+    event_reader_init(&tuning->reader, take_event, tuning);
+    int status = run_on(tuning, &error) < 0 ? report(tuning, &error) : 0;
+    event_reader_release(&tuning->reader);
     client_close(tuning->client);
+    own_server_close(&own_server);
+    arena_free(tuning->arena);
     return status;
 }
 
 int cmd_tune(int argc, char **argv) {
     struct error error;
     struct tuning tuning = {.specs = {[SERVER] = {"--server"},
+                                      [DATA_DIR] = {"--data-dir"},
                                       [TOKEN] = {"--token"},
                                       [CA] = {"--ca"},
                                       [NAME] = {"--name"},
@@ -393,5 +505,12 @@ int cmd_tune(int argc, char **argv) {
     const char *server = from_environment(&tuning.specs[SERVER], "WARPTUNE_URL");
     const char *token = from_environment(&tuning.specs[TOKEN], "WARPTUNE_TOKEN");
     const char *wrong = misuse(&tuning, server ? server : "", token);
-    return wrong ? command_misused("tune", "%s", wrong) : tune(&tuning, server, token);
+    if (wrong)
+        return command_misused("tune", "%s", wrong);
+    char host[WEB_URL_HOST];
+    if (server && web_url_check(server, "--server", host, &error) < 0)
+        return command_misused("tune", "%s", error.text);
+    tuning.connection = (struct client_options){
+        .server = server, .token = token, .ca = option_text(&tuning.specs[CA], NULL), .stop = is_over};
+    return tune(&tuning, server);
 }

@@ -22,6 +22,9 @@ int cmd_reference(int argc, char **argv); /* compute a network's expected output
 int cmd_run(int argc, char **argv);       /* load and run a module */
 int cmd_child(int argc, char **argv);     /* the child processes of the above; not for people */
 
+/* The exit status of `serve` when another process has the data folder. */
+enum { COMMAND_FOLDER_TAKEN = 3 };
+
 /* Prints «warptune VERB: text» to standard error; returns 1, or 2 when the error is about the command line. */
 int command_failed(const char *verb, const struct error *error);
 /* The same for a command line that makes no sense. Returns 2. */

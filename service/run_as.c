@@ -6,6 +6,7 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,8 +64,11 @@ int run_as(const char *user, const char *data_dir, struct error *error) {
         return 0;
     if (geteuid() != 0)
         return error_set(error, ERROR_INVALID, "not-root", "user", "Only root can become the user '%.60s'.", user);
+    int death_signal = 0; /* what to hear when our parent ends: forgotten with the user */
+    prctl(PR_GET_PDEATHSIG, &death_signal);
     if (check_folder(data_dir, &entry, error) < 0 || become(&entry, error) < 0)
         return -1;
+    prctl(PR_SET_PDEATHSIG, death_signal);
     /* Caches and settings of drivers and libraries: not root's. */
     setenv("HOME", entry.pw_dir, 1);
     setenv("USER", entry.pw_name, 1);

@@ -163,7 +163,7 @@ static _Noreturn void child_exec(const struct child_options *options, const stru
     int report = 3;
     if (options->no_network && unshare(CLONE_NEWNET) < 0)
         (void)!unshare(CLONE_NEWUSER | CLONE_NEWNET); /* where the kernel lets us */
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+    if (prctl(PR_SET_PDEATHSIG, options->death_signal ? options->death_signal : SIGKILL) < 0 || getppid() != parent)
         child_fail(report, STEP_PARENT);
     if (options->dir && chdir(options->dir) < 0)
         child_fail(report, STEP_FOLDER);

@@ -3,9 +3,9 @@
  * child.h: child processes with limits, and framed messages over their pipes.
  *
  * A child runs in a process group of its own, so that killing it takes its own children too. It gets a pipe as
- * standard input, one as standard output, and inherits nothing else. It is killed when the thread that started it
- * ends (PR_SET_PDEATHSIG), so start children from threads that outlive them. A child that waits for messages also
- * ends when its standard input closes.
+ * standard input, one as standard output, and inherits nothing else. It is killed (or told, by death_signal) when the
+ * thread that started it ends (PR_SET_PDEATHSIG), so start children from threads that outlive them. A child that waits
+ * for messages also ends when its standard input closes.
  */
 #ifndef WARPTUNE_BASE_CHILD_H
 #define WARPTUNE_BASE_CHILD_H
@@ -32,6 +32,7 @@ struct child_options {
     int cpu_s;               /* RLIMIT_CPU; 0 for none */
     bool no_network;         /* a network namespace without interfaces, where the kernel lets us */
     enum sandbox sandbox;    /* any but SANDBOX_NONE also limits how many files may be open */
+    int death_signal;        /* sent to it when the thread that started it ends; 0: SIGKILL */
     int stderr_fd;           /* where standard error goes; -1: into standard output; 2: the parent's */
 };
 

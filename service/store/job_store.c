@@ -54,10 +54,10 @@ static const struct statement list = {
                             " AND ($5::uuid IS NULL OR j.id < $5) AND j.project_id = $7 ORDER BY j.id DESC LIMIT $6"};
 static const struct statement counts = {"job_counts", "SELECT state, count(*) FROM jobs GROUP BY state"};
 
-static const struct statement find = {"job_find", "SELECT 1 FROM jobs WHERE id = $1"};
-/* The share lock keeps the model from being deleted until the job is there. */
-static const struct statement lock_model = {"job_lock_model",
-                                            "SELECT 1 FROM models WHERE id = $1 AND project_id = $2 FOR SHARE"};
+/* The share lock keeps the model from being deleted until the job is there, which it is already after a lost commit. */
+static const struct statement lock_model = {
+    "job_lock_model", "SELECT CASE WHEN EXISTS (SELECT FROM jobs WHERE id = $3) THEN 1 ELSE 0 END FROM models"
+                      " WHERE id = $1 AND project_id = $2 FOR SHARE"};
 static const struct statement count_open = {
     "job_count_open",
     "SELECT count(*) FROM (SELECT FROM jobs WHERE state IN ('queued', 'running', 'paused') LIMIT $1::bigint) open"};
@@ -263,16 +263,6 @@ struct creation {
     bool created;
 };
 
-static int find_made(struct pg *pg, const char *id, bool *ret_found, struct error *error) {
-    PGresult *result CLEANUP(pg_clear_p) = NULL;
-    struct params params = {0};
-    params_text(&params, id);
-    if (pg_run(pg, &find, &params, &result, error) < 0)
-        return -1;
-    *ret_found = PQntuples(result) > 0;
-    return 0;
-}
-
 #define ROOM_S 1         /* how long a count holds */
 enum { ROOM_PART = 16 }; /* of what was free then, for each of so many servers */
 
@@ -301,16 +291,20 @@ static int check_room(struct pg *pg, const struct job_new *job, struct error *er
     return 0;
 }
 
-static int check_model(struct pg *pg, const struct job_new *job, struct error *error) {
+/* *ret_made: an attempt before this one made the job. */
+static int check_model(struct pg *pg, const struct creation *creation, bool *ret_made, struct error *error) {
+    const struct job_new *job = creation->job;
     const char *model_id = job->model_id;
     PGresult *result CLEANUP(pg_clear_p) = NULL;
     struct params params = {0};
     params_text(&params, model_id);
     params_text(&params, project_or_default(job->project_id));
+    params_text(&params, creation->id);
     if (uuid_valid(model_id) && pg_run(pg, &lock_model, &params, &result, error) < 0)
         return -1;
     if (PQntuples(result) == 0)
         return error_set(error, ERROR_NOT_FOUND, "no-such-model", "model_id", "There is no model %.64s.", model_id);
+    *ret_made = row_int(&(struct row){result, 0, 0}) != 0;
     return 0;
 }
 
@@ -352,14 +346,13 @@ static int put_answer(struct pg *pg, const struct creation *creation, struct err
 static int create(struct pg *pg, void *data, struct error *error) {
     struct creation *creation = data;
     const struct job_new *job = creation->job;
-    bool found;
+    bool made = false;
     creation->created = false;
-    if (find_made(pg, creation->id, &found, error) < 0)
+    if (check_model(pg, creation, &made, error) < 0)
         return -1;
-    if (found)
+    if (made)
         return 0;
-    if (check_model(pg, job, error) < 0 || check_room(pg, job, error) < 0 ||
-        quota_for_job(pg, job->project_id, job->device, error) < 0 ||
+    if (check_room(pg, job, error) < 0 || quota_for_job(pg, job->project_id, job->device, error) < 0 ||
         insert_job(pg, creation, &creation->created, error) < 0)
         return -1;
     if (!creation->created) /* the same id at once */

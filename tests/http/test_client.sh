@@ -24,7 +24,7 @@ tune "help" 0 --help
 ok "help: an exit status each" grep -q '^Exit status: 0 ' "$work/body"
 tune "no network" 2 --server http://127.0.0.1:1
 complains "no network" 'needs a network'
-tune "no server" 2 "$work/net.onnx"
+tune "no server" 2 "$work/net.onnx" --no-wait
 complains "no server" 'WARPTUNE_URL'
 tune "no URL" 2 "$work/net.onnx" --server localhost:8080
 complains "no URL" 'is not a URL'

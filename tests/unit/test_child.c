@@ -259,6 +259,27 @@ Test(child, dies_with_the_thread_that_started_it) {
     child_kill(&child);
 }
 
+static void *start_one_that_listens(void *data) {
+    struct child *child = data;
+    struct child_options options = shell("trap 'exit 7' TERM; echo; read line; exit 8");
+    char byte;
+    options.death_signal = SIGTERM;
+    cr_assert_eq(child_start(&options, child, &error), 0);
+    cr_assert_eq(read(child->out, &byte, 1), 1);
+    return NULL;
+}
+
+Test(child, may_be_told_that_its_thread_ended) {
+    struct child child = CHILD_INIT;
+    pthread_t thread;
+    int status = 0;
+    cr_assert_eq(pthread_create(&thread, NULL, start_one_that_listens, &child), 0);
+    pthread_join(thread, NULL);
+    cr_assert_eq(child_wait(&child, deadline_in_s(60), &status, &error), 0);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    child_kill(&child);
+}
+
 static void *start_many(void *data) {
     intptr_t good = 0;
     for (int i = 0; i < 20; i++) {
