@@ -128,7 +128,8 @@ static void report_postgres(struct buf *ret) {
 static void report_sandbox(struct buf *ret) {
     if (sandbox_filters())
         found(ret, "seccomp",
-              "children cannot reach other hosts, other processes or the dangerous parts of the kernel");
+              "children that compile or run kernels cannot reach other hosts, other processes or the dangerous parts "
+              "of the kernel");
     else
         missing(ret, "seccomp", "this kernel, or what runs this container, takes no filter of system calls",
                 "children have limits but no filter; use a kernel with CONFIG_SECCOMP_FILTER, or allow prctl");
