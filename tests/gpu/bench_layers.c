@@ -61,6 +61,7 @@ enum {
     KINDS = 3,
     FINALISTS = 3,
     MOST_RUN = 8, /* launches of an execution */
+    MOST_OWN = 4, /* buffers of each kind that a program has beside its operands */
     REPEATS = 5,
     LAYER_LIMIT_S = 90,
     BLOCK = 256,
@@ -261,7 +262,8 @@ static void build_job(const struct shop *shop, const struct ahead *ahead, struct
     job->good =
         job->template->render(ahead->workload, &shop->target, job->space, job->index, job->arena, &job->program,
                               &error) == 0 &&
-        job->program->n_run <= MOST_RUN && job->program->n_prepared <= 1 && job->program->n_scratch <= 1 &&
+        job->program->n_run <= MOST_RUN && job->program->n_prepared <= MOST_OWN &&
+        job->program->n_scratch <= MOST_OWN &&
         device_cuda.compile(&shop->target, job->program->source, deadline_in_s(60), &job->code, &log, &error) == 0;
     if (!job->good)
         snprintf(job->text, sizeof job->text, "%.255s", error.text);
@@ -500,8 +502,8 @@ struct outcome {
 /* A candidate with its calls bound for each set. */
 struct candidate {
     struct device_code *code;
-    uint64_t prepared[MOST_SETS], scratch;
-    struct launch launch; /* a plan's */
+    uint64_t prepared[MOST_SETS][MOST_OWN], scratch[MOST_OWN]; /* 0: not there */
+    struct launch launch;                                      /* a plan's */
     char entry[CUDNN_ENTRY_MAX];
     struct device_call calls[MOST_RUN * MOST_SETS];
     int n_run;
@@ -563,14 +565,18 @@ static bool is_well(struct gpu *gpu) {
     return well;
 }
 
+static void give_back(struct gpu *gpu, const uint64_t own[MOST_OWN]) {
+    for (int i = 0; i < MOST_OWN; i++)
+        if (own[i])
+            device_cuda.free(gpu->device, own[i]);
+}
+
 static void discard(struct gpu *gpu, const struct candidate *candidate) {
     if (candidate->code)
         device_cuda.unload(gpu->device, candidate->code);
     for (int s = 0; s < gpu->n_sets; s++)
-        if (candidate->prepared[s])
-            device_cuda.free(gpu->device, candidate->prepared[s]);
-    if (candidate->scratch)
-        device_cuda.free(gpu->device, candidate->scratch);
+        give_back(gpu, candidate->prepared[s]);
+    give_back(gpu, candidate->scratch);
 }
 
 /* ---- ours ---- */
@@ -584,8 +590,8 @@ static void bind(const struct gpu *gpu, const struct candidate *candidate, const
         const struct arg *arg = &launch->args[a];
         ret->args[a] = arg->kind == ARG_IN         ? in[arg->index]
                        : arg->kind == ARG_OUT      ? set->y
-                       : arg->kind == ARG_SCRATCH  ? candidate->scratch
-                       : arg->kind == ARG_PREPARED ? candidate->prepared[s]
+                       : arg->kind == ARG_SCRATCH  ? candidate->scratch[arg->index]
+                       : arg->kind == ARG_PREPARED ? candidate->prepared[s][arg->index]
                                                    : (uint32_t)arg->index;
     }
 }
@@ -597,17 +603,20 @@ static uint64_t take_own(struct gpu *gpu, size_t bytes) {
     return address;
 }
 
+static void take_each(struct gpu *gpu, const size_t *bytes, int n, uint64_t ret[MOST_OWN]) {
+    for (int i = 0; i < n; i++)
+        ret[i] = take_own(gpu, bytes[i]);
+}
+
 static void prepare(struct gpu *gpu, const struct job *job, bool half, struct candidate *ret) {
     const struct program *program = job->program;
     *ret = (struct candidate){.n_run = program->n_run, .tolerance = half ? 2e-3 : 2e-5};
     if (device_cuda.load(gpu->device, job->code.data, job->code.len, &ret->code, &gpu->error) < 0)
         return;
-    if (program->n_scratch > 0)
-        ret->scratch = take_own(gpu, program->scratch_bytes[0]);
+    take_each(gpu, program->scratch_bytes, program->n_scratch, ret->scratch);
     for (int s = 0; s < gpu->n_sets && gpu->error.class == ERROR_NONE; s++) {
         struct device_call call;
-        if (program->n_prepared > 0)
-            ret->prepared[s] = take_own(gpu, program->prepared_bytes[0]);
+        take_each(gpu, program->prepared_bytes, program->n_prepared, ret->prepared[s]);
         for (int i = 0; i < program->n_prepare && gpu->error.class == ERROR_NONE; i++) {
             bind(gpu, ret, &program->prepare[i], s, &call);
             (void)!device_cuda.run(gpu->device, &call, 1, 1, NULL, &gpu->error);
