@@ -9,10 +9,9 @@
 #include <math.h>
 
 #include "gpu/template/channelwise.h"
+#include "gpu/template/cuda_space.h"
 
 #define HERTZ 1.75e9
-#define SM_THREADS 2048
-#define SM_BLOCKS 32
 #define SCHEDULERS 4
 
 /* Cycles. */
@@ -25,11 +24,6 @@
 #define CACHE_BYTES_A_SECOND 6e12
 #define MEMORY_BYTES_A_SECOND 4.2e12
 #define ARGUMENTS_COST 40.0 /* instructions more of a thread, where the shape is in the arguments */
-
-static double ceil_div(int64_t n, int64_t by) {
-    int64_t quotient = (n + by - 1) / by;
-    return (double)quotient;
-}
 
 /* Vectors of the input that a thread loads. */
 static double loads_of(const struct channelwise *t) {
@@ -46,19 +40,13 @@ static double issued(const struct channelwise *t) {
            (t->constants ? 0 : ARGUMENTS_COST);
 }
 
-static int64_t resident(const struct channelwise *t, const struct target *target) {
-    int64_t registers = (t->registers + 7) / 8 * 8 * t->threads, blocks = target->registers / registers;
-    blocks = SM_THREADS / t->threads < blocks ? SM_THREADS / t->threads : blocks;
-    return blocks < SM_BLOCKS ? blocks : SM_BLOCKS;
-}
-
 double channelwise_estimate(const struct workload *workload, const struct target *target, const struct space *space,
                             int64_t index) {
     struct channelwise t = channelwise_of(workload, target, space, index);
     struct error ignored;
     if (channelwise_check(&t, target, &ignored) < 0)
         return INFINITY;
-    int64_t room = resident(&t, target), blocks = (t.items + t.threads - 1) / t.threads;
+    int64_t room = cuda_resident(target, t.threads, t.registers, 0), blocks = (t.items + t.threads - 1) / t.threads;
     int64_t most = (blocks + target->units - 1) / target->units; /* blocks of the SM that has most */
     double bytes = (double)workload_bytes(workload), vector = (double)(t.vec * (t.half ? 2 : 4));
     double memory = bytes / (bytes < (double)target->cache_bytes ? CACHE_BYTES_A_SECOND : MEMORY_BYTES_A_SECOND);
@@ -68,7 +56,7 @@ double channelwise_estimate(const struct workload *workload, const struct target
     double weights = t.kind == CHANNELWISE_CONV ? (double)(t.shape.kh * t.shape.kw) : 0;
     double l1 = warps * (loads_of(&t) + weights) * fmax(vector, 4) * 32 / L1_BYTES / HERTZ;
     double way = (ROUND_CYCLES + (t.rolled ? (double)(t.rows - 1) * ROW_CYCLES : 0)) / HERTZ;
-    return (t.early ? EARLY_EDGE_S : LATE_EDGE_S) + ceil_div(most, room) * way + fmax(memory, fmax(issue, l1));
+    return (t.early ? EARLY_EDGE_S : LATE_EDGE_S) + ceil_ratio(most, room) * way + fmax(memory, fmax(issue, l1));
 }
 
 /* ---- loops ---- */

@@ -6,10 +6,8 @@
  */
 #include "gpu/template/channelwise.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "gpu/template/builtin.h"
+#include "gpu/template/cuda_space.h"
 
 #define EARLY_SM 90
 #define MOST_TAPS 1024 /* of a window */
@@ -17,21 +15,6 @@
 #define MOST_HELD_TAPS 49 /* above, the rows of the window are a loop */
 #define MOST_UNROLLED 640 /* products of a thread in straight code: beyond, a compile takes over a quarter second */
 #define MAX_REGISTERS 208 /* as estimated: beyond, ptxas spills */
-
-enum { ARGUMENTS, CONSTANTS };
-
-static int64_t ceil_div(int64_t n, int64_t by) {
-    return (n + by - 1) / by;
-}
-
-/* With room for what a kernel adds before it looks. */
-static bool fits_int(int64_t n) {
-    return n < (1LL << 31) - (1 << 20);
-}
-
-static int sm_of(const struct target *target) {
-    return strncmp(target->arch, "sm_", 3) == 0 ? (int)strtol(target->arch + 3, NULL, 10) : 0;
-}
 
 /* ---- workloads ---- */
 
@@ -133,14 +116,6 @@ static void choose_vec(struct space *space, const struct channelwise *it) {
     space_choice(space, "vec", values, n);
 }
 
-/* The candidates of a list up to the first that covers `enough`. */
-static void choose_up_to(struct space *space, const char *name, const int64_t *values, int n, int64_t enough) {
-    int used = 1;
-    while (used < n && values[used - 1] < enough)
-        used++;
-    space_choice(space, name, values, used);
-}
-
 /* Sevens: the images of most networks are 7, 14, 28, 56 or 112 wide. */
 static struct space *make_space(const struct workload *workload, const struct target *target, struct arena *arena) {
     static const int64_t columns[] = {1, 2, 4, 7, 8}, rows[] = {1, 2, 4}, threads[] = {64, 128, 256},
@@ -150,8 +125,8 @@ static struct space *make_space(const struct workload *workload, const struct ta
     channelwise_shape(workload, &it);
     (void)target;
     choose_vec(space, &it);
-    choose_up_to(space, "tile_x", columns, ARRAY_COUNT(columns), it.shape.ow);
-    choose_up_to(space, "tile_y", rows, ARRAY_COUNT(rows), it.shape.oh);
+    cuda_choose_up_to(space, "tile_x", columns, ARRAY_COUNT(columns), it.shape.ow);
+    cuda_choose_up_to(space, "tile_y", rows, ARRAY_COUNT(rows), it.shape.oh);
     space_choice(space, "threads", threads, ARRAY_COUNT(threads));
     space_choice(space, "shapes", shapes, ARRAY_COUNT(shapes));
     return space;
@@ -159,20 +134,7 @@ static struct space *make_space(const struct workload *workload, const struct ta
 
 /* The best by the estimate, with the shape as constants; the first of equals. */
 static int64_t fallback(const struct workload *workload, const struct target *target, const struct space *space) {
-    int64_t best = space->size / 2;
-    double least = channelwise_estimate(workload, target, space, best);
-    for (int64_t i = best + 1; i < space->size; i++) {
-        double seconds = channelwise_estimate(workload, target, space, i);
-        if (seconds < least) {
-            least = seconds;
-            best = i;
-        }
-    }
-    return best;
-}
-
-static bool banked(const struct space *space, int64_t index) {
-    return space_value(space, index, "shapes", 0) == ARGUMENTS;
+    return cuda_best_estimated(channelwise_estimate, workload, target, space, space->size / 2);
 }
 
 /* ---- a configuration ---- */
@@ -201,7 +163,7 @@ struct channelwise channelwise_of(const struct workload *workload, const struct 
     t.ty = space_value(space, index, "tile_y", 0);
     t.threads = space_value(space, index, "threads", 0);
     t.constants = space_value(space, index, "shapes", 0) == CONSTANTS;
-    t.early = sm_of(target) >= EARLY_SM;
+    t.early = cuda_sm(target) >= EARLY_SM;
     t.rolled = s->kh * s->kw > MOST_HELD_TAPS || s->kh * s->kw * t.tx * t.ty * t.vec > MOST_UNROLLED;
     t.vectors = s->k / t.vec;
     t.tiles_x = ceil_div(s->ow, t.tx);
@@ -238,7 +200,7 @@ const struct template depthwise_cuda = {
     .dtypes = DTYPE_BIT(DTYPE_F32) | DTYPE_BIT(DTYPE_F16),
     .estimate = channelwise_estimate,
     .nest = channelwise_nest,
-    .banked = banked,
+    .banked = cuda_banked,
 };
 
 const struct template pool_cuda = {
@@ -252,5 +214,5 @@ const struct template pool_cuda = {
     .dtypes = DTYPE_BIT(DTYPE_F32) | DTYPE_BIT(DTYPE_F16),
     .estimate = channelwise_estimate,
     .nest = channelwise_nest,
-    .banked = banked,
+    .banked = cuda_banked,
 };

@@ -12,12 +12,10 @@
 #include <math.h>
 
 #include "gpu/template/conv2d_mma.h"
+#include "gpu/template/cuda_space.h"
 
 #define HERTZ 1.98e9
-#define SM_SHARED (228 << 10)
 #define SM_CACHE (256 << 10) /* L1 and shared memory together */
-#define SM_THREADS 2048
-#define SM_BLOCKS 32
 #define SCHEDULERS 4
 
 /* Cycles of a step's chain. */
@@ -51,22 +49,6 @@
 #define CLUSTER_ROOM 0.9 /* of the SMs, for clusters of more than two: each must fit into one part of the GPU */
 #define WHOLE_WAVES 0.15 /* how much of a wave that is not full passes as if it were, with clusters */
 
-static double ceil_div(int64_t n, int64_t by) {
-    int64_t quotient = (n + by - 1) / by;
-    return (double)quotient;
-}
-
-/* CTAs that an SM holds at a time; 0: not even one. */
-static int64_t resident(const struct conv2d_mma *t, const struct target *target) {
-    int64_t registers = (t->registers + 7) / 8 * 8 * t->threads;
-    int64_t sm_shared = target->shared_bytes + 1024 < SM_SHARED ? target->shared_bytes + 1024 : SM_SHARED;
-    int64_t blocks = target->registers / registers, by_shared = sm_shared / (t->shared_bytes + 1024),
-            by_threads = SM_THREADS / t->threads;
-    blocks = by_shared < blocks ? by_shared : blocks;
-    blocks = by_threads < blocks ? by_threads : blocks;
-    return blocks < SM_BLOCKS ? blocks : SM_BLOCKS;
-}
-
 /* How often a warp multiplies 32 bytes of k in one step. An mma of them takes as long in TF32, for half of the work. */
 static double depth(const struct conv2d_mma *t) {
     int64_t mmas = t->bk * t->element_bytes / 32 / t->slices;
@@ -97,7 +79,7 @@ static double reach(double n, int64_t stride, int64_t taps, int64_t dilation, in
 static double share_from_l2(const struct conv2d_mma *t, int64_t blocks) {
     const struct conv2d_shape *s = &t->shape;
     int64_t taps = s->kh * s->kw, channels = t->blocked ? t->bk : t->depth;
-    double steps_of_taps = t->blocked ? 1 : fmin(ceil_div(t->steps, t->parts) * (double)t->bk / (double)t->k, 1);
+    double steps_of_taps = t->blocked ? 1 : fmin(ceil_ratio(t->steps, t->parts) * (double)t->bk / (double)t->k, 1);
     double rows_of_taps = fmax((double)s->kh * steps_of_taps, 1);
     double width = fmin((double)t->bp, (double)s->ow), rows = fmax((double)t->bp / (double)s->ow, 1);
     double reads =
@@ -155,14 +137,14 @@ double conv2d_mma_estimate(const struct workload *workload, const struct target 
     struct error ignored;
     if (conv2d_mma_check(&t, target, &ignored) < 0)
         return INFINITY;
-    int64_t room = resident(&t, target);
+    int64_t room = cuda_resident(target, t.threads, t.registers, t.shared_bytes);
     if (room == 0)
         return INFINITY;
     int64_t blocks = t.tiles_p * t.tiles_c * t.shape.groups * t.parts;
     int64_t most = (blocks + target->units - 1) / target->units; /* CTAs of the SM that has most */
     int64_t together = most < room ? most : room;
     double edge = !t.early ? LATE_EDGE_S : 2 * most <= room ? EARLY_EDGE_S : FULL_EDGE_S;
-    double busy = fmin((double)blocks / target->units, 1), steps = ceil_div(t.steps, t.parts);
+    double busy = fmin((double)blocks / target->units, 1), steps = ceil_ratio(t.steps, t.parts);
     double wave = steps * step_cycles(&t, together, busy) / HERTZ + end_s(&t, together);
     return edge + (double)workload_bytes(workload) / MEMORY_BYTES_A_SECOND +
            waves(&t, (double)blocks, (double)(room * target->units)) * wave + reduce_s(&t);

@@ -10,10 +10,8 @@
  * on the N side, which comes in eights. A tile of 56 fits the images of most networks: 7², 14², 28² and 56² are 0.875,
  * 3.5, 14 and 56 of them.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "gpu/template/builtin.h"
+#include "gpu/template/cuda_space.h"
 #include "gpu/template/conv2d_mma.h"
 #include "service/model/narrow.h"
 
@@ -29,22 +27,6 @@
 #define CHANNEL_TILES 3
 #define DEPTHS 3 /* 128 bytes are always among them: with them four slices can share the smallest tile */
 
-enum { ARGUMENTS, CONSTANTS };
-
-static int64_t ceil_div(int64_t n, int64_t by) {
-    return (n + by - 1) / by;
-}
-
-/* With room for what a kernel adds before it looks. */
-static bool fits_int(int64_t n) {
-    return n < (1LL << 31) - (1 << 20);
-}
-
-/* 90 for "sm_90a"; 0 for what is no such name. */
-static int sm_of(const struct target *target) {
-    return strncmp(target->arch, "sm_", 3) == 0 ? (int)strtol(target->arch + 3, NULL, 10) : 0;
-}
-
 /* ---- workloads ---- */
 
 /* The oldest device with the mma, and with asynchronous copies where the kernel has no other way. */
@@ -54,7 +36,7 @@ static int least_sm(const struct workload *workload) {
 
 static bool serves(const struct workload *workload, const struct target *target) {
     struct conv2d_shape s;
-    return conv2d_tensor_shape(workload, &s) && sm_of(target) >= least_sm(workload) &&
+    return conv2d_tensor_shape(workload, &s) && cuda_sm(target) >= least_sm(workload) &&
            (s.groups == 1 || (s.cg >= MIN_GROUP_CHANNELS && s.kg >= MIN_GROUP_CHANNELS)) && s.groups <= 4096 &&
            fits_int(s.n * s.h * s.w * s.c) && fits_int(s.n * s.oh * s.ow * s.k) &&
            fits_int(s.k * (s.cg + 3) * s.kh * s.kw);
@@ -92,13 +74,13 @@ static struct space *make_space(const struct workload *workload, const struct ta
     conv2d_tensor_shape(workload, &s);
     bool wide = workload->in[0].dtype == DTYPE_F32;
     int64_t k = s.kh * s.kw * depth_of(&s), deep = wide ? 32 : 64;
-    bool many = sm_of(target) >= ASYNC_SM && s.cg % 2 == 0 && s.n * s.oh * s.ow >= MANY_PIXELS;
+    bool many = cuda_sm(target) >= ASYNC_SM && s.cg % 2 == 0 && s.n * s.oh * s.ow >= MANY_PIXELS;
     choose_near(space, "tile_p", pixels, ARRAY_COUNT(pixels) - !many, s.n * s.oh * s.ow, PIXEL_TILES);
     choose_near(space, "tile_c", channels, ARRAY_COUNT(channels), s.kg, CHANNEL_TILES);
     choose_near(space, "tile_k", depths[wide], ARRAY_COUNT(depths[wide]), k <= deep ? deep : 2 * deep, DEPTHS);
     space_choice(space, "warps", warps, ARRAY_COUNT(warps));
     space_choice(space, "slices", slices, ARRAY_COUNT(slices));
-    space_choice(space, "stages", stages, sm_of(target) >= ASYNC_SM ? ARRAY_COUNT(stages) : 1);
+    space_choice(space, "stages", stages, cuda_sm(target) >= ASYNC_SM ? ARRAY_COUNT(stages) : 1);
     choose_near(space, "split_k", splits, ARRAY_COUNT(splits), k / deep, ARRAY_COUNT(splits));
     space_choice(space, "shapes", shapes, ARRAY_COUNT(shapes));
     return space;
@@ -106,20 +88,7 @@ static struct space *make_space(const struct workload *workload, const struct ta
 
 /* The best by the estimate, with the shape as constants; the first of equals. */
 static int64_t fallback(const struct workload *workload, const struct target *target, const struct space *space) {
-    int64_t best = space->size - 1;
-    double least = conv2d_mma_estimate(workload, target, space, best);
-    for (int64_t i = space->size / 2; i < space->size; i++) {
-        double seconds = conv2d_mma_estimate(workload, target, space, i);
-        if (seconds < least) {
-            least = seconds;
-            best = i;
-        }
-    }
-    return best;
-}
-
-static bool banked(const struct space *space, int64_t index) {
-    return space_value(space, index, "shapes", 0) == ARGUMENTS;
+    return cuda_best_estimated(conv2d_mma_estimate, workload, target, space, space->size / 2);
 }
 
 /* ---- a configuration ---- */
@@ -161,7 +130,7 @@ struct conv2d_mma conv2d_mma_of(const struct workload *workload, const struct ta
                                 int64_t index) {
     struct conv2d_mma t = {.dtype = workload->in[0].dtype,
                            .element_bytes = (int64_t)dtype_size(workload->in[0].dtype),
-                           .sm = sm_of(target),
+                           .sm = cuda_sm(target),
                            .bp = space_value(space, index, "tile_p", 0),
                            .bc = space_value(space, index, "tile_c", 0),
                            .bk = space_value(space, index, "tile_k", 0),
@@ -244,5 +213,5 @@ const struct template conv2d_mma_cuda = {
     .dtypes = DTYPE_BIT(DTYPE_F16) | DTYPE_BIT(DTYPE_BF16) | TF32_BIT,
     .estimate = conv2d_mma_estimate,
     .nest = conv2d_mma_nest,
-    .banked = banked,
+    .banked = cuda_banked,
 };

@@ -6,11 +6,9 @@
 #include <math.h>
 
 #include "gpu/template/conv2d_simt.h"
+#include "gpu/template/cuda_space.h"
 
 #define HERTZ 1.98e9
-#define SM_SHARED (228 << 10)
-#define SM_THREADS 2048
-#define SM_BLOCKS 32
 
 /* Cycles. */
 #define LOAD_LATENCY 700.0 /* from L2, with the barrier after it */
@@ -28,24 +26,9 @@
 #define REDUCE_AT_ONCE 8
 #define CACHE_BYTES_A_SECOND 5e12
 
-static double ceil_div(int64_t n, int64_t by) {
-    int64_t quotient = (n + by - 1) / by;
-    return (double)quotient;
-}
-
-/* Blocks that an SM holds at a time; 0: not even one. */
-static int64_t resident(const struct conv2d_simt *t, const struct target *target) {
-    int64_t registers = (t->registers + 7) / 8 * 8 * t->threads;
-    int64_t blocks = target->registers / registers, by_shared = SM_SHARED / (t->shared_bytes + 1024),
-            by_threads = SM_THREADS / t->threads;
-    blocks = by_shared < blocks ? by_shared : blocks;
-    blocks = by_threads < blocks ? by_threads : blocks;
-    return blocks < SM_BLOCKS ? blocks : SM_BLOCKS;
-}
-
 /* Instructions of a warp in one step: besides the products an element of the patch takes its bounds and its address. */
 static double issued(const struct conv2d_simt *t) {
-    double b_loads = ceil_div(t->bk * t->bc / 4, t->threads), a_loads = (double)t->a_loads;
+    double b_loads = ceil_ratio(t->bk * t->bc / 4, t->threads), a_loads = (double)t->a_loads;
     double walks = t->shape.nhwc ? 1 : a_loads;
     return (double)(t->tp * t->tc * t->bk) + (double)((t->tp + t->tc) * t->bk) / 4 + walks * 14 +
            a_loads * (9 + 2.0 * t->vec_a) + b_loads * 5 + 20;
@@ -59,7 +42,7 @@ static double shared_cycles(const struct conv2d_simt *t) {
     double narrow_chunks = (double)(t->shape.nhwc ? t->tp : t->tc) / 4;
     double reads = wide_chunks * ceil(wide / 8) + narrow_chunks * ceil(narrow / 8);
     double written = (double)(t->bk * (t->bp * (t->vec_a == 4 ? 2 : 1) + t->bc)) / 32;
-    return (double)t->bk * ceil_div(t->threads, 32) * reads + written;
+    return (double)t->bk * ceil_ratio(t->threads, 32) * reads + written;
 }
 
 /*
@@ -67,7 +50,7 @@ static double shared_cycles(const struct conv2d_simt *t) {
  * from L2, and the wait for it. A scheduler issues for its own warps only, and the fewer it has the less it hides.
  */
 static double step_cycles(const struct conv2d_simt *t, int64_t blocks) {
-    double warps = ceil_div(blocks * ((t->threads + 31) / 32), SCHEDULERS);
+    double warps = ceil_ratio(blocks * ((t->threads + 31) / 32), SCHEDULERS);
     double issuing = issued(t) * (warps + IDLE_WARPS) / ISSUE_EFFICIENCY;
     double bytes = 4.0 * (double)(t->bk * (t->bp + t->bc));
     double others = (double)blocks * fmax(shared_cycles(t), bytes / BYTES_A_CYCLE);
@@ -75,14 +58,14 @@ static double step_cycles(const struct conv2d_simt *t, int64_t blocks) {
 }
 
 static double together_s(const struct conv2d_simt *t, int64_t blocks) {
-    return blocks ? FILL_S + ceil_div(t->steps, t->parts) * step_cycles(t, blocks) / HERTZ : 0;
+    return blocks ? FILL_S + ceil_ratio(t->steps, t->parts) * step_cycles(t, blocks) / HERTZ : 0;
 }
 
 static double reduce_s(const struct conv2d_simt *t) {
     double bytes = 4.0 * (double)(t->pixels * t->shape.k);
     if (t->parts == 1)
         return 0;
-    return LAUNCH_S + REDUCE_S + ROUND_S * (ceil_div(t->parts, REDUCE_AT_ONCE) - 1) +
+    return LAUNCH_S + REDUCE_S + ROUND_S * (ceil_ratio(t->parts, REDUCE_AT_ONCE) - 1) +
            (double)(2 * t->parts + 1) * bytes / CACHE_BYTES_A_SECOND;
 }
 
@@ -92,7 +75,7 @@ double conv2d_simt_estimate(const struct workload *workload, const struct target
     struct error ignored;
     if (conv2d_simt_check(&t, target, &ignored) < 0)
         return INFINITY;
-    int64_t room = resident(&t, target);
+    int64_t room = cuda_resident(target, t.threads, t.registers, t.shared_bytes);
     if (room == 0)
         return INFINITY;
     int64_t tiles = (t.pixels + t.bp - 1) / t.bp * (t.channels_padded / t.bc) * t.shape.groups * t.parts;

@@ -5,6 +5,7 @@
  * and NCHW; groups only where each has enough output channels to fill a tile's rows.
  */
 #include "gpu/template/builtin.h"
+#include "gpu/template/cuda_space.h"
 #include "gpu/template/conv2d_simt.h"
 
 #define MIN_GROUP_CHANNELS 8
@@ -13,15 +14,8 @@
 #define MAX_REGISTERS 224 /* as estimated: beyond, NVRTC 13 needs all 255 and spills */
 #define MAX_STATIC_SHARED (48 << 10)
 
-enum { ARGUMENTS, CONSTANTS };
-
 static int64_t round_up(int64_t n, int64_t multiple) {
     return (n + multiple - 1) / multiple * multiple;
-}
-
-/* With room for what a kernel adds before it looks. */
-static bool fits_int(int64_t n) {
-    return n < (1LL << 31) - (1 << 20);
 }
 
 static bool serves(const struct workload *workload, const struct target *target) {
@@ -38,14 +32,6 @@ struct conv2d_shape conv2d_simt_shape(const struct workload *workload) {
     return s;
 }
 
-/* The candidates of a list up to the first that covers `enough`. */
-static void choose_up_to(struct space *space, const char *name, const int64_t *values, int n, int64_t enough) {
-    int used = 1;
-    while (used < n && values[used - 1] < enough)
-        used++;
-    space_choice(space, name, values, used);
-}
-
 /* A thread's sums: 4 pixels × 4 channels, 8 × 4 or 8 × 8. 4 × 8 reads as much as 8 × 4 and is no other kernel. */
 static struct space *make_space(const struct workload *workload, const struct target *target, struct arena *arena) {
     static const int64_t tiles[] = {32, 64, 128}, depths[] = {8, 16, 32}, sums[] = {16, 32, 64},
@@ -54,11 +40,11 @@ static struct space *make_space(const struct workload *workload, const struct ta
     struct space *space = space_new(arena);
     int64_t steps = (s.kh * s.kw * s.cg + 7) / 8;
     (void)target;
-    choose_up_to(space, "tile_p", tiles, ARRAY_COUNT(tiles), s.n * s.oh * s.ow);
-    choose_up_to(space, "tile_c", tiles, ARRAY_COUNT(tiles), s.kg);
+    cuda_choose_up_to(space, "tile_p", tiles, ARRAY_COUNT(tiles), s.n * s.oh * s.ow);
+    cuda_choose_up_to(space, "tile_c", tiles, ARRAY_COUNT(tiles), s.kg);
     space_choice(space, "tile_k", depths, ARRAY_COUNT(depths));
     space_choice(space, "sums", sums, ARRAY_COUNT(sums));
-    choose_up_to(space, "split_k", splits, ARRAY_COUNT(splits), steps / 4);
+    cuda_choose_up_to(space, "split_k", splits, ARRAY_COUNT(splits), steps / 4);
     space_choice(space, "shapes", shapes, ARRAY_COUNT(shapes));
     return space;
 }
@@ -88,10 +74,6 @@ static int64_t fallback(const struct workload *workload, const struct target *ta
     digit[SPLIT_K] = digit_at_most(space, SPLIT_K, wanted / tiles);
     digit[SHAPES] = CONSTANTS;
     return space_index(space, digit);
-}
-
-static bool banked(const struct space *space, int64_t index) {
-    return space_value(space, index, "shapes", 0) == ARGUMENTS;
 }
 
 /* What NVRTC 13 makes for sm_90a, mostly within a fifth: sums, operands and loads on their way, places. */
@@ -163,5 +145,5 @@ const struct template conv2d_simt_cuda = {
     .dtypes = DTYPE_BIT(DTYPE_F32),
     .estimate = conv2d_simt_estimate,
     .nest = conv2d_simt_nest,
-    .banked = banked,
+    .banked = cuda_banked,
 };

@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "gpu/template/conv2d_wgmma.h"
+#include "gpu/template/cuda_space.h"
 
 #define HERTZ 1.75e9
 #define EDGE_S 1.04e-6 /* from kernel to kernel */
@@ -37,11 +38,6 @@
 #define END_SHARE 0.72   /* of the end, what other CTAs of the SM wait for */
 #define CLUSTER_RANK 359.0
 #define CLUSTER_BYTES_A_CYCLE 25.8
-
-static double ceil_div(int64_t n, int64_t by) {
-    int64_t quotient = (n + by - 1) / by;
-    return (double)quotient;
-}
 
 /* What a CTA's step needs of its SM. */
 static double step_cycles(const struct conv2d_wgmma *t) {
@@ -70,9 +66,9 @@ static double end_cycles(const struct conv2d_wgmma *t) {
 /* Of an SM, for all its tiles: each CTA has as many as it stays for, or one CTA comes after the other. */
 static double busy_cycles(const struct conv2d_wgmma *t, const struct target *target) {
     int64_t fit = conv2d_wgmma_fit(target, t->parts), ctas = t->tiles * t->parts, most = (ctas + fit - 1) / fit;
-    double together = (double)(most < t->ctas ? most : t->ctas), turns = ceil_div(ctas, fit * t->ctas);
+    double together = (double)(most < t->ctas ? most : t->ctas), turns = ceil_ratio(ctas, fit * t->ctas);
     double begin = BEGIN_CHAIN + (t->constants ? 0 : ARGUMENTS_BEGIN), end = end_cycles(t);
-    double steps = ceil_div(t->steps, t->parts), products = steps * step_chain(t);
+    double steps = ceil_ratio(t->steps, t->parts), products = steps * step_chain(t);
     double need = together > 1 ? together * (steps * step_cycles(t) + end * END_SHARE) : 0;
     if (t->in_turn)
         return begin + products + end + (turns - 1) * fmax(fmax(products, (products + end) / 2), need);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "gpu/template/builtin.h"
+#include "gpu/template/cuda_space.h"
 #include "gpu/template/conv2d_wgmma.h"
 #include "service/model/narrow.h"
 
@@ -28,19 +29,9 @@
 #define MOST_CLAIMED 240
 #define MOST_REGISTERS 255
 
-enum { ARGUMENTS, CONSTANTS };
 enum { LEAVE, STAY, STAY_IN_TURN }; /* `stays` */
 /* The knobs, in their order. */
 enum { TILE_P, TILE_C, GROUPS, WIDE, STAGES, SPLIT_K, CTAS, STAYS, SHAPES, N_KNOBS };
-
-static int64_t ceil_div(int64_t n, int64_t by) {
-    return (n + by - 1) / by;
-}
-
-/* With room for what a kernel adds before it looks. */
-static bool fits_int(int64_t n) {
-    return n < (1LL << 31) - (1 << 20);
-}
 
 /* ---- workloads ---- */
 
@@ -157,20 +148,7 @@ static struct space *make_space(const struct workload *workload, const struct ta
 static int64_t fallback(const struct workload *workload, const struct target *target, const struct space *space) {
     struct conv2d_shape s = {0};
     conv2d_tensor_shape(workload, &s);
-    int64_t best = space->size - 1;
-    double least = conv2d_wgmma_estimate(workload, target, space, best);
-    for (int64_t i = is_narrow(&s) ? 0 : space->size / 2; i < space->size; i++) {
-        double seconds = conv2d_wgmma_estimate(workload, target, space, i);
-        if (seconds < least) {
-            least = seconds;
-            best = i;
-        }
-    }
-    return best;
-}
-
-static bool banked(const struct space *space, int64_t index) {
-    return space_value(space, index, "shapes", 0) == ARGUMENTS;
+    return cuda_best_estimated(conv2d_wgmma_estimate, workload, target, space, is_narrow(&s) ? 0 : space->size / 2);
 }
 
 /* ---- a configuration ---- */
@@ -327,5 +305,5 @@ const struct template conv2d_wgmma_cuda = {
     .dtypes = DTYPE_BIT(DTYPE_F16) | DTYPE_BIT(DTYPE_BF16),
     .estimate = conv2d_wgmma_estimate,
     .nest = conv2d_wgmma_nest,
-    .banked = banked,
+    .banked = cuda_banked,
 };

@@ -15,6 +15,7 @@
 
 #include "gpu/device/cudnn_conv.h"
 #include "gpu/template/builtin.h"
+#include "gpu/template/cuda_space.h"
 #include "gpu/template/conv2d_shape.h"
 #include "gpu/template/embed.h"
 
@@ -28,10 +29,6 @@ EMBED(cudnn_cuda_source, "gpu/template/cudnn.cu");
 enum { BIAS_AS_IT_IS, BIAS_HALF };
 
 /* ---- workloads ---- */
-
-static bool fits_int(int64_t n) {
-    return n < (1LL << 31) - (1 << 20);
-}
 
 static enum cudnn_type type_of(enum dtype dtype) {
     return dtype == DTYPE_F32 ? CUDNN_F32 : dtype == DTYPE_F16 ? CUDNN_F16 : CUDNN_NOTHING;

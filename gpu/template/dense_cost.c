@@ -9,10 +9,9 @@
 #include <math.h>
 
 #include "gpu/template/dense.h"
+#include "gpu/template/cuda_space.h"
 
 #define HERTZ 1.75e9
-#define SM_THREADS 2048
-#define SM_BLOCKS 32
 #define SCHEDULERS 4
 
 /* Cycles. */
@@ -29,17 +28,6 @@
 #define MEMORY_BYTES_A_SECOND 4.4e12
 #define CACHE_SHARE 0.8 /* of L2: weights that fit into it are there from the run before */
 
-static double ceil_div(int64_t n, int64_t by) {
-    int64_t quotient = (n + by - 1) / by;
-    return (double)quotient;
-}
-
-static int64_t resident(const struct dense *t, const struct target *target) {
-    int64_t registers = (t->registers + 7) / 8 * 8 * t->threads, blocks = target->registers / registers;
-    blocks = SM_THREADS / t->threads < blocks ? SM_THREADS / t->threads : blocks;
-    return blocks < SM_BLOCKS ? blocks : SM_BLOCKS;
-}
-
 /* Instructions of a warp in one step. */
 static double issued(const struct dense *t) {
     double elements = (double)(t->rows * t->vec), products = elements * (double)t->m;
@@ -53,15 +41,15 @@ double dense_estimate(const struct workload *workload, const struct target *targ
     struct error ignored;
     if (dense_check(&t, target, &ignored) < 0)
         return INFINITY;
-    int64_t room = resident(&t, target), blocks = t.tiles * t.parts;
+    int64_t room = cuda_resident(target, t.threads, t.registers, t.shared_bytes), blocks = t.tiles * t.parts;
     int64_t most = (blocks + target->units - 1) / target->units; /* blocks of the SM that has most */
     double bytes = (double)workload_bytes(workload), even = (double)blocks / (double)(most * target->units);
     double rate = bytes < CACHE_SHARE * (double)target->cache_bytes ? CACHE_BYTES_A_SECOND : MEMORY_BYTES_A_SECOND;
     double memory = bytes / (rate * even); /* `even`: of the busiest SM's work, how much the others have */
-    double issue = ceil_div(most * t.threads / 32, SCHEDULERS) * (double)t.steps * issued(&t) / HERTZ;
+    double issue = ceil_ratio(most * t.threads / 32, SCHEDULERS) * (double)t.steps * issued(&t) / HERTZ;
     double cluster = t.parts > 1 ? CLUSTER_S + CLUSTER_RANK_S * (double)t.parts : 0;
     double end = (END_CYCLES + SUM_CYCLES * (double)(t.sums + 5 + t.wk)) / HERTZ + cluster;
-    double round = FILL_CYCLES / HERTZ + end, rounds = ceil_div(most, room);
+    double round = FILL_CYCLES / HERTZ + end, rounds = ceil_ratio(most, room);
     double chain = rounds * (double)(t.steps - 1) * STEP_CYCLES / HERTZ + (rounds - 1) * round;
     double busy = sqrt(memory * memory + issue * issue + chain * chain);
     return (t.early ? EARLY_EDGE_S : LATE_EDGE_S) + round + busy + (t.constants ? 0 : 0.03e-6);

@@ -7,31 +7,14 @@
  */
 #include "gpu/template/dense.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "gpu/template/builtin.h"
+#include "gpu/template/cuda_space.h"
 
 #define EARLY_SM 90
 #define CLUSTER_SM 90
 #define MOST_SAMPLES 8
 #define MOST_SUMS 32 /* of a warp: one for each lane */
 #define MAX_REGISTERS 200
-
-enum { ARGUMENTS, CONSTANTS };
-
-static int64_t ceil_div(int64_t n, int64_t by) {
-    return (n + by - 1) / by;
-}
-
-/* With room for what a kernel adds before it looks. */
-static bool fits_int(int64_t n) {
-    return n < (1LL << 31) - (1 << 20);
-}
-
-static int sm_of(const struct target *target) {
-    return strncmp(target->arch, "sm_", 3) == 0 ? (int)strtol(target->arch + 3, NULL, 10) : 0;
-}
 
 /* ---- workloads ---- */
 
@@ -82,14 +65,6 @@ static int64_t vec_of(const struct dense *it) {
 
 /* ---- the space ---- */
 
-/* The candidates of a list up to the first that covers `enough`. */
-static void choose_up_to(struct space *space, const char *name, const int64_t *values, int n, int64_t enough) {
-    int used = 1;
-    while (used < n && values[used - 1] < enough)
-        used++;
-    space_choice(space, name, values, used);
-}
-
 /* `warps`: of a CTA; `k_warps`: how many of them share the sum over k; `split_k`: how many CTAs do. */
 static struct space *make_space(const struct workload *workload, const struct target *target, struct arena *arena) {
     static const int64_t rows[] = {1, 2, 4, 8}, unroll[] = {1, 2, 4}, warps[] = {4, 8, 16},
@@ -98,31 +73,18 @@ static struct space *make_space(const struct workload *workload, const struct ta
     struct space *space = space_new(arena);
     dense_shape(workload, &it);
     int64_t loads = ceil_div(it.k / vec_of(&it), 32); /* of a row, by a warp */
-    choose_up_to(space, "rows", rows, ARRAY_COUNT(rows), it.n);
-    choose_up_to(space, "unroll", unroll, ARRAY_COUNT(unroll), loads);
+    cuda_choose_up_to(space, "rows", rows, ARRAY_COUNT(rows), it.n);
+    cuda_choose_up_to(space, "unroll", unroll, ARRAY_COUNT(unroll), loads);
     space_choice(space, "warps", warps, ARRAY_COUNT(warps));
-    choose_up_to(space, "k_warps", k_warps, ARRAY_COUNT(k_warps), loads);
-    choose_up_to(space, "split_k", splits, sm_of(target) >= CLUSTER_SM ? ARRAY_COUNT(splits) : 1, loads / 4);
+    cuda_choose_up_to(space, "k_warps", k_warps, ARRAY_COUNT(k_warps), loads);
+    cuda_choose_up_to(space, "split_k", splits, cuda_sm(target) >= CLUSTER_SM ? ARRAY_COUNT(splits) : 1, loads / 4);
     space_choice(space, "shapes", shapes, ARRAY_COUNT(shapes));
     return space;
 }
 
 /* The best by the estimate, with the shape as constants; the first of equals. */
 static int64_t fallback(const struct workload *workload, const struct target *target, const struct space *space) {
-    int64_t best = space->size / 2;
-    double least = dense_estimate(workload, target, space, best);
-    for (int64_t i = best + 1; i < space->size; i++) {
-        double seconds = dense_estimate(workload, target, space, i);
-        if (seconds < least) {
-            least = seconds;
-            best = i;
-        }
-    }
-    return best;
-}
-
-static bool banked(const struct space *space, int64_t index) {
-    return space_value(space, index, "shapes", 0) == ARGUMENTS;
+    return cuda_best_estimated(dense_estimate, workload, target, space, space->size / 2);
 }
 
 /* ---- a configuration ---- */
@@ -144,7 +106,7 @@ struct dense dense_of(const struct workload *workload, const struct target *targ
     t.wn = warps / t.wk;
     t.parts = space_value(space, index, "split_k", 0);
     t.constants = space_value(space, index, "shapes", 0) == CONSTANTS;
-    t.early = sm_of(target) >= EARLY_SM;
+    t.early = cuda_sm(target) >= EARLY_SM;
     t.vec = vec_of(&t);
     t.vectors = t.k / t.vec;
     t.steps = ceil_div(t.vectors, 32 * t.unroll * t.wk * t.parts);
@@ -186,5 +148,5 @@ const struct template dense_cuda = {
     .dtypes = DTYPE_BIT(DTYPE_F32) | DTYPE_BIT(DTYPE_F16),
     .estimate = dense_estimate,
     .nest = dense_nest,
-    .banked = banked,
+    .banked = cuda_banked,
 };

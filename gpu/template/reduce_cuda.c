@@ -5,10 +5,9 @@
  * neighbours in memory, and pools whose one window is the image.
  */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "gpu/template/builtin.h"
+#include "gpu/template/cuda_space.h"
 #include "gpu/template/embed.h"
 #include "gpu/template/kernel_shape.h"
 #include "gpu/template/plain.h"
@@ -19,7 +18,6 @@ EMBED(reduce_source, "gpu/template/reduce.cu");
 #define MOST_HELD 4 /* vectors of a thread */
 #define MAX_SHARED (48 << 10)
 
-enum { ARGUMENTS, CONSTANTS };
 enum kind { MEAN, MAXIMUM, SUM, SOFTMAX, LOG_SOFTMAX };
 
 /* A configuration, with what follows from it. */
@@ -31,14 +29,6 @@ struct reduce {
     int64_t all_lines, each;           /* likewise of the tensor; vectors of a thread */
     int64_t held, shared_bytes;
 };
-
-static int64_t ceil_div(int64_t n, int64_t by) {
-    return (n + by - 1) / by;
-}
-
-static int sm_of(const struct target *target) {
-    return strncmp(target->arch, "sm_", 3) == 0 ? (int)strtol(target->arch + 3, NULL, 10) : 0;
-}
 
 /* ---- workloads ---- */
 
@@ -146,7 +136,7 @@ static struct reduce reduce_of(const struct workload *workload, const struct tar
     t.ways = space_value(space, index, "ways", 0);
     t.threads = space_value(space, index, "threads", 0);
     t.constants = space_value(space, index, "shapes", 0) == CONSTANTS;
-    t.early = sm_of(target) >= EARLY_SM;
+    t.early = cuda_sm(target) >= EARLY_SM;
     t.lines = t.threads / t.ways;
     t.all_lines = is_along(&t) ? t.a : t.a * t.b / t.vec;
     t.each = ceil_div(is_along(&t) ? t.length / t.vec : t.length, t.ways);
@@ -210,16 +200,7 @@ static double estimate(const struct workload *workload, const struct target *tar
 }
 
 static int64_t fallback(const struct workload *workload, const struct target *target, const struct space *space) {
-    int64_t best = space->size / 2;
-    double least = estimate(workload, target, space, best);
-    for (int64_t i = best + 1; i < space->size; i++) {
-        double seconds = estimate(workload, target, space, i);
-        if (seconds < least) {
-            least = seconds;
-            best = i;
-        }
-    }
-    return best;
+    return cuda_best_estimated(estimate, workload, target, space, space->size / 2);
 }
 
 /* The loads of the first pass, each into its line's sum. */
@@ -235,10 +216,6 @@ static void nest_of_loads(const struct workload *workload, const struct target *
     loop_nest_add(ret, t.each, LOOP_SERIAL, t.ways * (along ? t.vec : t.b), 0, 0);
     loop_nest_add(ret, t.vec, LOOP_VECTORIZED, 1, 0, along ? 0 : 1);
     ret->multiplications = 0;
-}
-
-static bool banked(const struct space *space, int64_t index) {
-    return space_value(space, index, "shapes", 0) == ARGUMENTS;
 }
 
 /* ---- rendering ---- */
@@ -303,5 +280,5 @@ const struct template reduce_cuda = {
     .dtypes = DTYPE_BIT(DTYPE_F32) | DTYPE_BIT(DTYPE_F16),
     .estimate = estimate,
     .nest = nest_of_loads,
-    .banked = banked,
+    .banked = cuda_banked,
 };
