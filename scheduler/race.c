@@ -10,7 +10,8 @@
  * the same 19 winners differed by up to 1.5 % between two jobs, where the races' own spreads were 0.04 to 0.8 %.
  */
 #define BETWEEN_RUNS 0.01
-/* The third and later enter when the search saw them within this factor of the best. */
+/* The third and later enter when the search saw them within this factor of the best, or as far as figures moved since.
+ */
 #define LUCK 1.05
 
 void fastest_add(struct fastest *fastest, const struct measured *measured) {
@@ -24,24 +25,38 @@ void fastest_add(struct fastest *fastest, const struct measured *measured) {
         fastest->list[at] = *measured;
 }
 
-void race_add_fastest(struct race *race, const struct fastest *fastest) {
-    for (int i = 0; i < fastest->n; i++)
-        if (i < 2 || fastest->list[i].cost_s <= LUCK * fastest->list[0].cost_s)
-            race_add(race, fastest->list[i].point, false);
+/* The largest factor between a contestant's figure in the search and its first one here. */
+static double luck_of(const struct race *race) {
+    double luck = LUCK;
+    for (int i = 0; i < race->n; i++) {
+        const struct contestant *it = &race->contestants[i];
+        if (it->rounds > 0 && it->searched_s > 0 && isfinite(it->cost_s[0]))
+            luck = fmax(luck, fmax(it->cost_s[0] / it->searched_s, it->searched_s / it->cost_s[0]));
+    }
+    return luck;
 }
 
 static bool same(struct point a, struct point b) {
     return a.domain == b.domain && a.index == b.index;
 }
 
+static struct contestant *enter(struct race *race, struct point point) {
+    for (int i = 0; i < race->n; i++)
+        if (same(race->contestants[i].point, point))
+            return &race->contestants[i];
+    race->contestants[race->n] = (struct contestant){.point = point};
+    return &race->contestants[race->n++];
+}
+
+void race_add_fastest(struct race *race, const struct fastest *fastest) {
+    double luck = luck_of(race);
+    for (int i = 0; i < fastest->n; i++)
+        if (i < 2 || fastest->list[i].cost_s <= luck * fastest->list[0].cost_s)
+            enter(race, fastest->list[i].point)->searched_s = fastest->list[i].cost_s;
+}
+
 void race_add(struct race *race, struct point point, bool baseline) {
-    for (int i = 0; i < race->n; i++) {
-        if (same(race->contestants[i].point, point)) {
-            race->contestants[i].baseline |= baseline;
-            return;
-        }
-    }
-    race->contestants[race->n++] = (struct contestant){.point = point, .baseline = baseline};
+    enter(race, point)->baseline |= baseline;
 }
 
 void race_record(struct race *race, int contestant, double cost_s) {
@@ -98,11 +113,13 @@ static bool within_reach(const struct contestant *leader, const struct contestan
 
 int race_next(const struct race *race, int ret[RACE_CONTESTANTS]) {
     int rounds = 0, n = 0, leader = leader_of(race);
-    for (int i = 0; i < race->n; i++)
+    bool all = false; /* run: somebody, perhaps one who entered after the first round, has not run the least */
+    for (int i = 0; i < race->n; i++) {
         rounds = race->contestants[i].rounds > rounds ? race->contestants[i].rounds : rounds;
-    if (rounds >= race->most_rounds)
+        all |= race->contestants[i].rounds < RACE_LEAST_ROUNDS;
+    }
+    if (rounds >= race->most_rounds && !all)
         return 0;
-    bool all = rounds < RACE_LEAST_ROUNDS;
     for (int i = 0; i < race->n; i++) {
         int number = (i + rounds) % race->n;
         if (all || number == leader ||

@@ -120,9 +120,12 @@ static int run_race(struct tuning *tuning, bool late, struct race *race, struct 
     if (isfinite(search_progress(tuning->search)->baseline_s))
         race_add(race, (struct point){0, first->template->fallback(first->workload, first->target, first->space)},
                  true);
-    while ((n = race_next(race, number)) > 0)
+    for (int round = 0; (n = race_next(race, number)) > 0; round++) {
         if (run_round(tuning, race, number, n, error) < 0)
             return -1;
+        if (round == 0)
+            race_add_fastest(race, &tuning->fastest);
+    }
     return 0;
 }
 

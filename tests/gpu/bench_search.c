@@ -52,6 +52,7 @@ struct run {
     struct point best;
     double seconds;
     int64_t done, failed, compiled;
+    int contestants;
     double race_s[ROUNDS];
 };
 
@@ -138,12 +139,16 @@ static int choose(struct measurer *measurer, const struct domain *domains, struc
     int number[RACE_CONTESTANTS], n;
     double cost_s;
     race_add_fastest(&race, &run->fastest);
-    while ((n = race_next(&race, number)) > 0)
+    for (int round = 0; (n = race_next(&race, number)) > 0; round++) {
         for (int i = 0; i < n; i++) {
             if (measure_long(measurer, domains, race.contestants[number[i]].point, &cost_s, error) < 0)
                 return -1;
             race_record(&race, number[i], cost_s);
         }
+        if (round == 0)
+            race_add_fastest(&race, &run->fastest);
+    }
+    run->contestants = race.n;
     int winner = race_winner(&race);
     run->best = winner >= 0 ? race.contestants[winner].point : (struct point){0, -1};
     return 0;
@@ -177,6 +182,7 @@ static struct json_object *run_json(const struct run *run, const struct domain *
     json_add_int(object, "trials", run->done);
     json_add_int(object, "failed", run->failed);
     json_add_int(object, "compiled", run->compiled);
+    json_add_int(object, "contestants", run->contestants);
     json_add_double(object, "seconds", run->seconds);
     json_add_string(object, "template", domain->template->name);
     json_add(object, "best", space_entity(domain->space, run->best.index));
