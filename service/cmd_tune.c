@@ -31,7 +31,7 @@ static const char help[] =
     "  --ca FILE          certificates to trust instead of the system's (PEM)\n"
     "  --name NAME        of the model (the file's)\n"
     "  --device KIND      auto, cpu or cuda (auto)\n"
-    "  --precision P      fp32 or fp16, as the server has them (fp32)\n"
+    "  --precision P      fp32, fp16, bf16 or tf32, as the server has them (fp32)\n"
     "  --layout L         auto, nhwc or nchw (auto)\n"
     "  --batch N          for a network whose batch is not fixed\n"
     "  --trials N         at most, of each task\n"
@@ -510,6 +510,9 @@ int cmd_tune(int argc, char **argv) {
     char host[WEB_URL_HOST];
     if (server && web_url_check(server, "--server", host, &error) < 0)
         return command_misused("tune", "%s", error.text);
+    for (int option = OUTPUT; option <= CONFIG; option++)
+        if (tuning.specs[option].n_values && client_check_download(tuning.specs[option].values[0], &error) < 0)
+            return command_failed("tune", &error);
     tuning.connection = (struct client_options){
         .server = server, .token = token, .ca = option_text(&tuning.specs[CA], NULL), .stop = is_over};
     return tune(&tuning, server);

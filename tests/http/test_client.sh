@@ -31,6 +31,10 @@ complains "no URL" 'is not a URL'
 tune "no such option" 2 "$work/net.onnx" --server http://x --trails 7
 tune "no number" 2 "$work/net.onnx" --server http://x --trials many
 complains "no number" "'many'"
+tune "no such folder" 1 "$work/net.onnx" --server http://127.0.0.1:1 -o "$work/none/m.so"
+complains "no such folder" 'none/m.so.*No such file or directory'
+tune "a folder for a file" 1 "$work/net.onnx" --server http://127.0.0.1:1 --config "$work"
+complains "a folder for a file" 'is a folder: name the file in it'
 tune "nothing to download" 2 "$work/net.onnx" --server http://x --no-wait -o m.so
 tune "a token that is none" 2 "$work/net.onnx" --server http://x --token 'a b'
 
