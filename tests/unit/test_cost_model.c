@@ -71,6 +71,48 @@ Test(cost_model, starts_from_a_margin) {
     cost_model_free(model);
 }
 
+static void fit_and_predict(const float *rows, const float *labels, const float *unseen, int width, float *scores) {
+    struct cost_model_options options = {.loss = LOSS_REG, .rounds = 40, .patience = 20, .plan = 64, .n_threads = 1};
+    struct cost_model *model;
+    struct error error;
+    cr_assert_eq(cost_model_fit(&options, &(struct sample_rows){rows, labels, NULL, N, width}, &model, &error), 0, "%s",
+                 error.text);
+    cr_assert_eq(cost_model_predict(model, unseen, NULL, N, scores, &error), 0, "%s", error.text);
+    cost_model_free(model);
+}
+
+/* Columns that say nothing where it learns may say anything later. */
+Test(cost_model, columns_that_tell_nothing_new_change_no_score) {
+    enum { WIDE = 2 * WIDTH + 1 };
+    static float rows[N * WIDTH], labels[N], unseen[N * WIDTH], truth[N], wide[N * WIDE], wide_unseen[N * WIDE];
+    static float plain[N], scores[N];
+    make_rows(rows, labels, 4);
+    make_rows(unseen, truth, 5);
+    for (int i = 0; i < N; i++) {
+        float *row = wide + (size_t)i * WIDE, *unseen_row = wide_unseen + (size_t)i * WIDE;
+        row[0] = 3;
+        unseen_row[0] = (float)i;
+        for (int c = 0; c < WIDTH; c++) {
+            row[1 + 2 * c] = row[2 + 2 * c] = rows[i * WIDTH + c];
+            unseen_row[1 + 2 * c] = unseen[i * WIDTH + c];
+            unseen_row[2 + 2 * c] = (float)-i;
+        }
+    }
+    fit_and_predict(rows, labels, unseen, WIDTH, plain);
+    fit_and_predict(wide, labels, wide_unseen, WIDE, scores);
+    cr_assert_eq(memcmp(plain, scores, sizeof plain), 0);
+    cr_assert_gt(share_of_ordered_pairs(plain, truth), 0.9);
+}
+
+Test(cost_model, rows_all_alike_score_alike) {
+    static float rows[N * WIDTH], labels[N], scores[N];
+    for (int i = 0; i < N; i++)
+        labels[i] = 0.5F;
+    fit_and_predict(rows, labels, rows, WIDTH, scores);
+    for (int i = 0; i < N; i++)
+        cr_assert_float_eq(scores[i], 0.5F, 1e-3);
+}
+
 Test(cost_model, says_what_it_cannot_learn_from) {
     float row[WIDTH] = {0, 1, 2, INFINITY, 4, 5}, label = 1;
     struct cost_model_options options = {.loss = LOSS_REG, .rounds = 4, .patience = 4, .plan = 64, .n_threads = 1};

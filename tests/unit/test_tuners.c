@@ -218,6 +218,31 @@ Test(tuners, that_learn_find_more_than_chance, .timeout = 60) {
     }
 }
 
+/* Whatever else was computed before: other features in between, each point twice. */
+Test(features, of_knobs_are_logarithms_of_their_values) {
+    struct fixture f;
+    open_fixture(&f, NULL);
+    const struct space *space = f.domain.space;
+    float *loops = calloc((size_t)features_count(&f.domain, FEATURE_ITERVAR), sizeof *loops);
+    float *knobs = calloc((size_t)features_count(&f.domain, FEATURE_KNOB), sizeof *knobs);
+    for (int64_t at = 0; at < 2 * space->size; at++) {
+        int64_t digit[SPACE_MAX_KNOBS];
+        int n = 0;
+        features_write(&f.domain, at % space->size, FEATURE_ITERVAR, loops);
+        features_write(&f.domain, at % space->size, FEATURE_KNOB, knobs);
+        space_digits(space, at % space->size, digit);
+        for (int k = 0; k < space->n_knobs; k++)
+            for (int part = 0; part < space->knobs[k].parts; part++) {
+                int64_t value = space->knobs[k].values[digit[k] * space->knobs[k].parts + part];
+                cr_assert_eq(knobs[n++], (float)log2(1 + (double)value), "%s of %lld", space->knobs[k].name,
+                             (long long)at);
+            }
+    }
+    free(loops);
+    free(knobs);
+    arena_free(f.arena);
+}
+
 Test(features, are_finite_and_tell_configurations_apart) {
     static const enum feature_kind kinds[] = {FEATURE_ITERVAR, FEATURE_KNOB, FEATURE_CURVE};
     struct fixture f;
