@@ -103,6 +103,12 @@ static void add_cors(const struct exchange *exchange, struct MHD_Response *made)
     MHD_add_response_header(made, "Access-Control-Max-Age", CORS_MAX_AGE_S);
 }
 
+/* libmicrohttpd ends the chunks that it has not sent then, which the next answer on the connection would begin with. */
+static bool is_head_of_stream(const struct exchange *exchange) {
+    return exchange->response.kind == RESPONSE_EVENTS && strcmp(exchange->request.method, MHD_HTTP_METHOD_HEAD) == 0;
+}
+
+/* The connection is closed while draining, so that the client's next request finds another server. */
 static void add_headers(struct exchange *exchange, struct MHD_Response *made) {
     struct response *response = &exchange->response;
     if (response->content_type)
@@ -112,7 +118,7 @@ static void add_headers(struct exchange *exchange, struct MHD_Response *made) {
     for (int i = 0; i < response->n_headers; i++)
         MHD_add_response_header(made, response->headers[i][0], response->headers[i][1]);
     MHD_add_response_header(made, "X-Request-Id", exchange->request.id);
-    if (hub_draining(server_api(exchange->server)->hub)) /* so that the client's next request finds another server */
+    if (hub_draining(server_api(exchange->server)->hub) || is_head_of_stream(exchange))
         MHD_add_response_header(made, MHD_HTTP_HEADER_CONNECTION, "close");
     add_security(response, made);
     add_cors(exchange, made);

@@ -18,6 +18,8 @@ raw "negative length" 400 "POST /v1/jobs HTTP/1.1\r\n${host}${json}Content-Lengt
 raw "no host" 400 "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"
 raw "two hosts" 400 "GET /healthz HTTP/1.1\r\n${host}${host}Connection: close\r\n\r\n"
 raw "not HTTP" "" "hello\r\n\r\n"
+raw "HEAD of a stream" 200 "HEAD /v1/events HTTP/1.1\r\n${host}\r\n"
+ok "what follows cannot be taken for an answer" grep -qi '^Connection: close' "$work/body"
 raw "relative target" 400 "GET healthz HTTP/1.1\r\n${host}Connection: close\r\n\r\n"
 
 request "NUL in the path" 400 "$url/healthz%00"
