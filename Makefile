@@ -193,4 +193,4 @@ bench-gpu: $(PROGRAM) $(GPU_PROGRAMS)
 clean:
 	rm -rf build
 
--include $(OBJS:.o=.d) $(BUILD)/service/main.d $(TESTS:=.d)
+-include $(OBJS:.o=.d) $(BUILD)/service/main.d $(TESTS:=.d) $(wildcard build/fuzz/obj/*.d build/fuzz/obj/*/*.d build/fuzz/obj/*/*/*.d build/fuzz/*.d)

@@ -344,36 +344,15 @@ int client_upload(struct client *client, const char *path, const char *file, str
     return status;
 }
 
-/* What becomes `file` when it is whole: a new file beside it. Returns the descriptor. */
-static int open_part(const char *file, struct arena *arena, const char **ret, struct error *error) {
-    *ret = arena_printf(arena, "%s.part-%d", file, (int)getpid());
-    int fd = open(*ret, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    return fd < 0 ? cannot_open(*ret, error) : fd;
-}
-
-int client_check_download(const char *file, struct error *error) {
-    struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
-    struct stat about;
-    const char *part;
-    if (stat(file, &about) == 0 && S_ISDIR(about.st_mode))
-        return error_set(error, ERROR_IO, "cannot-write", NULL, "%s is a folder: name the file in it.", file);
-    int fd = open_part(file, arena, &part, error);
-    if (fd < 0)
-        return -1;
-    close(fd);
-    unlink(part);
-    return 0;
-}
-
 int client_download(struct client *client, const char *path, const char *file, int64_t *ret_bytes,
                     struct error *error) {
     struct arena *arena CLEANUP(arena_free_p) = arena_new(0);
-    const char *part;
+    char *part = arena_printf(arena, "%s.part-%d", file, (int)getpid());
     struct call call = call_new(client, path);
     call.accept = "*/*";
-    call.fd = open_part(file, arena, &part, error);
+    call.fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (call.fd < 0)
-        return -1;
+        return cannot_open(part, error);
     int status = perform(&call, error);
     if (status == 0 && (fsync(call.fd) < 0 || rename(part, file) < 0))
         status = error_set(error, ERROR_IO, "cannot-write", NULL, "%s: %s.", file, strerror(errno));

@@ -37,8 +37,6 @@ int client_post(struct client *client, const char *path, struct json_object *bod
                 struct error *error) MUST_CHECK;
 int client_upload(struct client *client, const char *path, const char *file, struct json_object **ret,
                   struct error *error) MUST_CHECK;
-/* Whether a download to it can be written, so that what it costs to have something to download is not lost. */
-int client_check_download(const char *file, struct error *error) MUST_CHECK;
 /* The file is whole or not there. */
 int client_download(struct client *client, const char *path, const char *file, int64_t *ret_bytes,
                     struct error *error) MUST_CHECK;

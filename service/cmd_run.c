@@ -16,8 +16,8 @@ static const char help[] =
     "or\n"
     "expected outputs: the option again, in order; an input that is not given is `ramp`, arange(n)/n. Exit status 1 "
     "when\n"
-    "an output differs from what is expected by more than T (1e-3; for a module of precision fp16 give 1e-2, of bf16\n"
-    "5e-2) of the largest expected number.";
+    "an output differs from what is expected by more than T (1e-3; for a module of precision tf32 give 5e-3, of fp16\n"
+    "1e-2, of bf16 5e-2) of the largest expected number.";
 
 enum { INPUT, EXPECT, REPEAT, TOLERANCE, DEVICE, HELP };
 

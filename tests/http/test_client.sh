@@ -22,6 +22,7 @@ complains() {
 # ---- the command line ----
 tune "help" 0 --help
 ok "help: an exit status each" grep -q '^Exit status: 0 ' "$work/body"
+ok "help: each precision" grep -q -- '--precision P .*fp32, fp16, bf16 or tf32' "$work/body"
 tune "no network" 2 --server http://127.0.0.1:1
 complains "no network" 'needs a network'
 tune "no server" 2 "$work/net.onnx" --no-wait
@@ -31,12 +32,42 @@ complains "no URL" 'is not a URL'
 tune "no such option" 2 "$work/net.onnx" --server http://x --trails 7
 tune "no number" 2 "$work/net.onnx" --server http://x --trials many
 complains "no number" "'many'"
-tune "no such folder" 1 "$work/net.onnx" --server http://127.0.0.1:1 -o "$work/none/m.so"
-complains "no such folder" 'none/m.so.*No such file or directory'
-tune "a folder for a file" 1 "$work/net.onnx" --server http://127.0.0.1:1 --config "$work"
-complains "a folder for a file" 'is a folder: name the file in it'
 tune "nothing to download" 2 "$work/net.onnx" --server http://x --no-wait -o m.so
 tune "a token that is none" 2 "$work/net.onnx" --server http://x --token 'a b'
+
+# ---- a target that cannot be written: said before a server is asked, and there is none at this address ----
+nobody=http://127.0.0.1:1
+# refuses NAME REASON ARGUMENT…
+refuses() {
+    refused=$1 reason=$2
+    shift 2
+    tune "$refused" 1 "$work/net.onnx" --server $nobody "$@"
+    complains "$refused" "$reason"
+    ok "$refused: no server was asked" [ "$(grep -c 'Trying again' "$work/complaint")" = 0 ]
+}
+mkdir "$work/folder"
+mkfifo "$work/pipe"
+: >"$work/no_folder"
+refuses "no folder for the module" "^warptune tune: -o $work/nowhere/m.so: there is no folder $work/nowhere\\. Make it" \
+    -o "$work/nowhere/m.so"
+refuses "no folder for the configurations" "^warptune tune: --config $work/nowhere/best.json: there is no folder" \
+    -o "$work/folder/m.so" --config "$work/nowhere/best.json"
+refuses "a folder as the module" "^warptune tune: -o $work/folder: that is a folder\\. Name a file in it" --output "$work/folder"
+refuses "a folder as the configurations" "^warptune tune: --config $work/folder/: that is a folder" --config "$work/folder/"
+refuses "a file as the folder" "$work/no_folder is no folder\\." -o "$work/no_folder/m.so"
+refuses "no name" '^warptune tune: -o has an empty name' -o ''
+refuses "a name that is too long" 'no file can be made in the folder .*: File name too long\.' -o "$work/$(printf 'm%0255d' 0)"
+refuses "a pipe" "^warptune tune: -o $work/pipe: that is a device or a pipe" -o "$work/pipe"
+refuses "a folder that takes no files" 'no file can be made in the folder /proc: .* Mend' -o /proc/m.so
+if [ "$(id -u)" != 0 ]; then # whom no permission keeps out
+    chmod a-w "$work/folder"
+    refuses "a folder that is not ours" 'no file can be made in the folder .*: Permission denied\. Mend' -o "$work/folder/m.so"
+    chmod u+w "$work/folder"
+fi
+ok "the folder is as it was" [ -z "$(ls -A "$work/folder")" ]
+tune "no folder, and no server named" 1 "$work/net.onnx" --data-dir "$work/alone" -o "$work/nowhere/m.so"
+complains "no folder, and no server named" "there is no folder $work/nowhere"
+ok "no folder, and no server named: none was started" [ ! -e "$work/alone" ]
 
 # ---- from a network to a module ----
 start_server --devices cpu
@@ -77,6 +108,9 @@ tune "no such job" 1 --job 00000000-0000-7000-8000-000000000000 --server "$url"
 complains "no such job" '(404): There is no job'
 tune "a folder that is not there" 1 --job "$job" --server "$url" -o "$work/nowhere/m.so"
 complains "a folder that is not there" 'nowhere'
+echo old >"$work/kept.so"
+tune "a target that is there, a job that fails" 1 "$work/net.onnx" --server "$url" --batch 7 -o "$work/kept.so"
+ok "a target that is there, a job that fails: stays" [ "$(cat "$work/kept.so")" = old ]
 
 # ---- without waiting; a server that goes and comes; an interruption ----
 tune "no wait" 0 "$work/net.onnx" --server "$url" --device cpu --tuner random --trials 100000 --no-wait
